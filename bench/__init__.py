@@ -1,0 +1,1 @@
+"""Benches: `python -m bench NAME --json`."""

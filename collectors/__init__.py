@@ -1,0 +1,1 @@
+"""What runs beside the pods: it scrapes engines and turns their counters into samples."""

@@ -1,0 +1,1 @@
+"""Settings, wiring, command line, embedded broker, clock, health and metrics endpoints."""

@@ -1,0 +1,1 @@
+"""Consumers that write every topic to its Delta table, exactly once."""
