@@ -1,0 +1,60 @@
+# Everything a newcomer needs: `make demo`, then `make test`. `make help` lists the rest.
+PYTHON ?= python3.11
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+PYTEST := $(BIN)/python -m pytest
+ROOMS := records decisions wire streams collectors sinks headrace bench tests
+
+.DEFAULT_GOAL := help
+
+.PHONY: help
+help:  ## What can be made
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
+
+$(READY): requirements.lock pyproject.toml
+	@command -v $(PYTHON) >/dev/null || { echo "make: $(PYTHON) is not on the PATH; install Python 3.11, or run make PYTHON=/path/to/python3.11"; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --require-hashes -r requirements.lock
+	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable .
+	@touch $@
+
+.PHONY: setup
+setup: $(READY)  ## Python environment in .venv, from the lock
+
+.PHONY: demo
+demo: $(READY)  ## The whole line on this machine: broker, workers, sink, a real engine under load
+	$(BIN)/headrace demo
+
+.PHONY: test
+test: $(READY)  ## All tests but the soaks, in under 10 minutes on two cores
+	$(PYTEST) -m "not slow"
+
+.PHONY: test-slow
+test-slow: $(READY)  ## Soaks, long kill runs, whole demos, docker-compose.yml by a real compose
+	$(PYTEST) -m slow --timeout 1800
+
+.PHONY: check
+check: $(READY)  ## Style, types, import contracts: what CI checks besides the tests
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+.PHONY: format
+format: $(READY)  ## Mend style and format
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+.PHONY: bench
+bench: $(READY)  ## All benches; renews the table in docs/performance.md
+	$(BIN)/python -m bench --all --write docs/performance.md
+
+.PHONY: lock
+lock: $(READY)  ## Renew requirements.lock from pyproject.toml
+	$(BIN)/pip-compile --quiet --generate-hashes --no-emit-index-url --no-emit-find-links --strip-extras \
+		--allow-unsafe --extra dev --extra engine --output-file requirements.lock pyproject.toml
+
+.PHONY: docs
+docs: $(READY)  ## Renew docs/contract.md from the records
+	$(BIN)/python -m wire.contract_docs > docs/contract.md

@@ -1,0 +1,1 @@
+"""What holds for the repository as a whole: names, pins, docker-compose.yml."""
