@@ -1,0 +1,68 @@
+"""What every test may ask for: a real Kafka, brokers to kill, the recordings."""
+
+import os
+import uuid
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from headrace.broker import EmbeddedBroker
+
+
+@dataclass(frozen=True)
+class Kafka:
+    """The session's one broker (one for each xdist worker). Do not kill it: `broker_factory` makes brokers for that."""
+
+    bootstrap: str
+
+    def prefix(self) -> str:
+        """A topic prefix that no other test has; use it for consumer groups and transactional ids too."""
+        return f"t{uuid.uuid4().hex[:10]}."
+
+
+class BrokerFactory:
+    """Makes brokers that a test may kill; `broker_factory()` is started, and ended after the test."""
+
+    def __init__(self, folder: Callable[[], Path]) -> None:
+        self._folder = folder
+        self._made: list[EmbeddedBroker] = []
+
+    def __call__(
+        self, folder: Path | None = None, port: int = 0, properties: Mapping[str, str] | None = None, start: bool = True
+    ) -> EmbeddedBroker:
+        broker = EmbeddedBroker(folder or self._folder(), port=port, properties=properties)
+        self._made.append(broker)
+        if start:
+            broker.start()
+        return broker
+
+    def end(self) -> None:
+        for broker in self._made:
+            broker.kill()
+
+
+@pytest.fixture(scope="session")
+def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kafka]:
+    """A real Kafka, started when the first test asks for it. `auto.create.topics.enable` is off, as in production."""
+    broker = EmbeddedBroker(tmp_path_factory.mktemp("kafka"))
+    broker.start()
+    yield Kafka(broker.bootstrap)
+    broker.kill()
+
+
+@pytest.fixture
+def broker_factory(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerFactory]:
+    factory = BrokerFactory(lambda: tmp_path_factory.mktemp("broker"))
+    yield factory
+    factory.end()
+
+
+@pytest.fixture(scope="session")
+def recordings() -> Path:
+    """The folder of recordings and traces: HEADRACE_DATA, or `shared/data` beside the repository."""
+    repository = Path(__file__).parents[1]
+    folder = Path(os.environ.get("HEADRACE_DATA", repository.parent / "shared" / "data"))
+    assert folder.is_dir(), f"no recordings in {folder}: set HEADRACE_DATA"
+    return folder

@@ -1,0 +1,226 @@
+"""The embedded broker against a real Java, Maven and Kafka."""
+
+import asyncio
+import contextlib
+import os
+import socket
+import subprocess
+import sys
+import time
+import uuid
+from pathlib import Path
+
+import psutil
+import pytest
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
+from aiokafka.admin import AIOKafkaAdminClient, NewTopic
+
+from headrace.broker import EmbeddedBroker
+from headrace.broker_jars import fetch_jars, find_java
+from headrace.exit_codes import CannotRunError, ExitCode
+from tests.conftest import BrokerFactory
+
+pytestmark = pytest.mark.kafka
+
+STARTS_AND_WAITS = """
+import sys, threading
+from pathlib import Path
+from headrace.broker import EmbeddedBroker
+broker = EmbeddedBroker(Path(sys.argv[1]))
+starter = threading.Thread(target=broker.start)   # its thread ends; the broker must not
+starter.start()
+starter.join()
+print(broker.pid, flush=True)
+sys.stdin.read()
+"""
+
+
+async def write(bootstrap: str, topic: str, values: list[bytes]) -> None:
+    async with AIOKafkaProducer(bootstrap_servers=bootstrap, acks="all") as producer:
+        for value in values:
+            await producer.send_and_wait(topic, value, partition=0)
+
+
+async def read(bootstrap: str, topic: str, count: int) -> list[bytes]:
+    async with AIOKafkaConsumer(topic, bootstrap_servers=bootstrap, auto_offset_reset="earliest") as consumer:
+        return [(await asyncio.wait_for(consumer.getone(), 30)).value for _ in range(count)]
+
+
+async def make_topic(bootstrap: str, topic: str) -> None:
+    admin = AIOKafkaAdminClient(bootstrap_servers=bootstrap)
+    await admin.start()
+    await admin.create_topics([NewTopic(topic, 1, 1)])
+    await admin.close()
+
+
+async def test_acknowledged_records_survive_sigkill(broker_factory: BrokerFactory) -> None:
+    broker = await asyncio.to_thread(broker_factory)
+    bootstrap, first_pid = broker.bootstrap, broker.pid
+    await make_topic(bootstrap, "kept")
+    written = [uuid.uuid4().bytes for _ in range(100)]
+    await write(bootstrap, "kept", written)
+
+    broker.kill()
+    assert not psutil.pid_exists(first_pid)
+    await asyncio.to_thread(broker.start)
+
+    assert broker.bootstrap == bootstrap
+    assert broker.pid != first_pid
+    await write(bootstrap, "kept", [b"after"])
+    assert await read(bootstrap, "kept", 101) == [*written, b"after"]
+
+
+def test_the_same_folder_gives_the_same_broker_to_another_object(broker_factory: BrokerFactory) -> None:
+    first = broker_factory()
+    asyncio.run(make_topic(first.bootstrap, "old"))
+    asyncio.run(write(first.bootstrap, "old", [b"x"]))
+    first.stop()
+    second = broker_factory(first.folder)
+    assert second.bootstrap == first.bootstrap
+    assert asyncio.run(read(second.bootstrap, "old", 1)) == [b"x"]
+
+
+def test_it_ends_when_its_parent_is_killed(tmp_path: Path) -> None:
+    parent = subprocess.Popen(
+        [sys.executable, "-c", STARTS_AND_WAITS, str(tmp_path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
+    assert parent.stdout is not None
+    java = psutil.Process(int(parent.stdout.readline()))
+    assert java.is_running()
+    assert "java" in java.name()
+    parent.kill()
+    parent.wait()
+    gone, alive = psutil.wait_procs([java], timeout=10)
+    assert [process.pid for process in gone] == [java.pid]
+    assert alive == []
+
+
+def test_resident_memory_stays_under_600_mb(broker_factory: BrokerFactory) -> None:
+    broker = broker_factory()
+    asyncio.run(make_topic(broker.bootstrap, "load"))
+    asyncio.run(write(broker.bootstrap, "load", [os.urandom(10_000)] * 2_000))
+    assert psutil.Process(broker.pid).memory_info().rss < 600e6
+
+
+def test_a_frozen_broker_thaws(broker_factory: BrokerFactory) -> None:
+    broker = broker_factory()
+    broker.freeze()
+    assert os.waitid(os.P_PID, broker.pid, os.WSTOPPED | os.WNOWAIT) is not None
+    broker.thaw()
+    asyncio.run(make_topic(broker.bootstrap, "thawed"))
+
+
+def test_the_second_start_needs_no_network_and_no_maven(
+    broker_factory: BrokerFactory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fetch_jars()
+    (tmp_path / "java").symlink_to(find_java())
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    broker_factory()
+
+
+def test_without_java_the_message_says_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "")
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    with pytest.raises(CannotRunError, match=r"needs Java 17.*no `java` on PATH(.|\n)*--bootstrap") as caught:
+        EmbeddedBroker(tmp_path).start()
+    assert caught.value.code is ExitCode.UNAVAILABLE
+
+
+def test_an_older_java_is_refused_with_its_own_words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    old = tmp_path / "java"
+    old.write_text("#!/bin/sh\necho 'openjdk version \"11.0.2\"' >&2\n")
+    old.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    with pytest.raises(CannotRunError, match=r'needs Java 17(.|\n)*version "11\.0\.2"'):
+        find_java()
+
+
+def test_without_maven_the_message_names_the_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "")
+    with pytest.raises(CannotRunError, match=rf"not in {tmp_path} yet.*no `mvn` on PATH") as caught:
+        fetch_jars(tmp_path)
+    assert caught.value.code is ExitCode.UNAVAILABLE
+
+
+def test_a_fetch_that_fails_leaves_nothing_half_done(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    maven = tmp_path / "mvn"
+    maven.write_text("#!/bin/sh\necho '[ERROR] no network here'\nexit 1\n")
+    maven.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    cache = tmp_path / "cache"
+    with pytest.raises(CannotRunError, match=r"exit status 1(.|\n)*no network here"):
+        fetch_jars(cache)
+    assert [path.suffix for path in cache.iterdir()] == [".lock"]
+
+
+def test_several_processes_fetch_once(tmp_path: Path) -> None:
+    """The first to hold the lock fetches; a counter beside a stand-in for Maven tells how often that was."""
+    maven = tmp_path / "mvn"
+    maven.write_text(
+        "#!/bin/sh\n"
+        f"echo fetched >> {tmp_path}/fetches\n"
+        'for argument; do case "$argument" in -DoutputDirectory=*) out="${argument#*=}";; esac; done\n'
+        'mkdir -p "$out" && touch "$out/kafka_2.13-4.jar"\n'
+    )
+    maven.chmod(0o755)
+    program = "import sys; from pathlib import Path; from headrace.broker_jars import fetch_jars; "
+    program += "print(fetch_jars(Path(sys.argv[1])))"
+    env = {**os.environ, "PATH": f"{tmp_path}:/usr/bin:/bin"}
+    command = [sys.executable, "-c", program, str(tmp_path / "cache")]
+    fetching = [subprocess.Popen(command, env=env, stdout=subprocess.PIPE, text=True) for _ in range(3)]
+    told = {process.communicate()[0] for process in fetching}
+    assert len(told) == 1
+    assert (tmp_path / "fetches").read_text() == "fetched\n"
+
+
+def test_a_taken_port_is_named(tmp_path: Path) -> None:
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        port = other.getsockname()[1]
+        with pytest.raises(CannotRunError, match=rf"Port {port} on 127\.0\.0\.1 .*in use") as caught:
+            EmbeddedBroker(tmp_path, port=port).start()
+    assert caught.value.code is ExitCode.UNAVAILABLE
+
+
+def test_a_wrong_setting_is_told_with_the_log(broker_factory: BrokerFactory) -> None:
+    broker = broker_factory(start=False, properties={"num.io.threads": "none"})
+    with pytest.raises(CannotRunError, match=r"num\.io\.threads") as caught:
+        broker.start()
+    assert not broker.is_running
+    assert str(broker.folder) in caught.value.message
+
+
+def test_a_broker_that_dies_at_start_is_told_with_its_last_lines(broker_factory: BrokerFactory) -> None:
+    broker = broker_factory()
+    broker.stop()
+    (broker.folder / "data" / "meta.properties").write_text("version=1\ncluster.id=other\nnode.id=7\n")
+    with pytest.raises(CannotRunError, match=r"ended with status(.|\n)*node id 7") as caught:
+        broker.start()
+    assert str(broker.log_path) in caught.value.message
+
+
+def test_a_folder_that_cannot_be_written_is_told(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(CannotRunError, match=r"folder .*file/broker cannot be used") as caught:
+        EmbeddedBroker(tmp_path / "file" / "broker").start()
+    assert caught.value.code is ExitCode.STORAGE
+
+
+def test_a_parent_killed_while_starting_leaves_no_java(tmp_path: Path) -> None:
+    parent = subprocess.Popen(
+        [sys.executable, "-c", STARTS_AND_WAITS, str(tmp_path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
+    launched = tmp_path / "data" / "__cluster_metadata-0"
+    deadline_s = time.monotonic() + 60
+    while not launched.exists() and time.monotonic() < deadline_s:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            parent.wait(0.05)
+    parent.kill()
+    parent.wait()
+    settings = str(tmp_path / "server.properties")
+    ours = [process for process in psutil.process_iter(["cmdline"]) if settings in (process.info["cmdline"] or ())]
+    assert psutil.wait_procs(ours, timeout=10)[1] == []
