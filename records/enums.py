@@ -132,3 +132,19 @@ class OutcomeResult(StrEnum):
     UNKNOWN = "unknown"
     SUPERSEDED = "superseded"
     DRY_RUN = "dry_run"
+
+
+class BadInput(StrEnum):
+    """Why a message, a row of a frame or a line of a file is no record: the `reason` of a DeadLetter."""
+
+    EMPTY = "empty"
+    MALFORMED = "malformed"
+    MISSING_FIELD = "missing_field"
+    MISSING_COLUMN = "missing_column"
+    WRONG_TYPE = "wrong_type"
+    OUT_OF_RANGE = "out_of_range"
+    NOT_FINITE = "not_finite"
+    INVALID = "invalid"
+    TOO_LARGE = "too_large"
+    WRONG_FORMAT = "wrong_format"
+    UNKNOWN_TOPIC = "unknown_topic"

@@ -26,7 +26,7 @@ class DeadLetter(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     `row` is the row inside a frame (0 for a message of one record). `bytes` is base64 of the first 64 KiB.
     `offset` is the message's Kafka offset, in a replay the line's number, counted from 1, with the file in
-    `source_topic` as `file:NAME`.
+    `source_topic` as `file:NAME`. `reason` is a BadInput; `detail` says it in words, with the allowed range.
     """
 
     source_topic: str
@@ -38,3 +38,4 @@ class DeadLetter(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     field: str | None = None
     value: str | None = None
     bytes: str | None = None
+    detail: str | None = None

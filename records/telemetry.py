@@ -7,7 +7,7 @@ for `source` and `reporter`. Of two records with one identity the later `seq` co
 import msgspec
 
 from records.enums import ReplicaState, Role, Source
-from records.fields import Amount, Count, Fraction, Instant, Label, Name, Natural, Second
+from records.fields import Amount, Count, Fraction, Instant, Label, Millisecond, Name, Natural, Second
 from records.histogram import Histogram
 
 
@@ -116,7 +116,7 @@ class RequestLog(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """One request, as a gateway logs it. `request` and `response` are JSON text, null where not allowed."""
 
     request_id: Name
-    at_ms: Natural
+    at_ms: Millisecond
     endpoint: Name
     client_request_id: Label | None = None
     replica: Label | None = None

@@ -1,0 +1,210 @@
+"""What one poll of one partition holds: records, frames and tombstones in the order of the log, and dead letters."""
+
+from base64 import b64encode
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from records.outcomes import DeadLetter
+from wire.codec import DECODERS, UNREADABLE, DecodeError, decode, explain
+from wire.frames import ARROW_CONTENT_TYPE, CONTENT_TYPE_HEADER, RowError, decode_frame
+from wire.topics import TOPICS
+
+KEPT_BYTES_MAX = 64 * 1024
+"""Most bytes of an unreadable message that its dead letter keeps."""
+
+
+class Message(Protocol):
+    """What is used of aiokafka's ConsumerRecord; `timestamp` in ms."""
+
+    topic: str
+    offset: int
+    timestamp: int
+    key: bytes | None
+    value: bytes | None
+    headers: Sequence[tuple[str, bytes]]
+
+
+class JsonRun(msgspec.Struct, frozen=True, kw_only=True, eq=False):
+    """Records of JSON messages that follow each other; `offsets` int64 `(n,)`, `received_s` float64 `(n,)`."""
+
+    records: list[Any]
+    offsets: NDArray[np.int64]
+    received_s: NDArray[np.float64]
+
+
+class FrameRun(msgspec.Struct, frozen=True, kw_only=True, eq=False):
+    """The good rows of one Arrow frame, with the topic's frame schema (see wire.frames).
+
+    `rows` int64 `(n,)` are their numbers in the frame as sent, `received_s` float64 `(n,)`.
+    """
+
+    batch: pa.RecordBatch
+    rows: NDArray[np.int64]
+    offset: int
+    received_s: NDArray[np.float64]
+
+
+class Tombstone(msgspec.Struct, frozen=True, kw_only=True):
+    """A null value on a topic where it deletes its key."""
+
+    key: str
+    offset: int
+    received_s: float
+
+
+Run = JsonRun | FrameRun | Tombstone
+
+
+class DecodedBatch(msgspec.Struct, frozen=True, kw_only=True, eq=False):
+    """Messages of one partition, decoded. `runs` are in the order of the log; `next_offset` follows the last message.
+
+    `topic` is the logical name, `kafka_topic` that on the cluster, which dead letters and tables carry.
+    """
+
+    topic: str
+    kafka_topic: str
+    partition: int
+    runs: list[Run]
+    errors: list[DeadLetter]
+    next_offset: int
+
+
+def decode_batch(topic: str, partition: int, messages: Sequence[Message]) -> DecodedBatch:
+    """Decodes messages of one partition of a logical topic, at least one, in the order of their offsets.
+
+    `received_s` is the record's own where set, else the Kafka timestamp. Bad messages and rows become dead letters,
+    never an exception; their neighbours are kept.
+    """
+    decode_json = DECODERS[topic].decode
+    sink = _Collector(topic, partition, messages)
+    add_record, add_origin = sink.records.append, sink.origins.append
+    for message in messages:
+        if message.headers and _is_frame(message.headers):
+            sink.close_json_run()
+            sink.add_frame(message)
+            continue
+        try:
+            record = decode_json(message.value)  # type: ignore[arg-type]  # a null value raises TypeError
+        except (*UNREADABLE, TypeError) as error:
+            sink.add_undecoded(message, error)
+        else:
+            add_record(record)
+            add_origin(message)
+    sink.close_json_run()
+    return DecodedBatch(
+        topic=topic,
+        kafka_topic=sink.kafka_topic,
+        partition=partition,
+        runs=sink.runs,
+        errors=sink.errors,
+        next_offset=messages[-1].offset + 1,
+    )
+
+
+def _is_frame(headers: Sequence[tuple[str, bytes]]) -> bool:
+    for name, value in headers:
+        if name.lower() == CONTENT_TYPE_HEADER:
+            return value.split(b";")[0].strip().lower() == ARROW_CONTENT_TYPE
+    return False
+
+
+class _Collector:
+    """Runs and dead letters of one batch as they come; `records` and `origins` are the open run of JSON messages."""
+
+    def __init__(self, topic: str, partition: int, messages: Sequence[Message]) -> None:
+        self.topic = topic
+        self.kafka_topic = messages[0].topic
+        self.partition = partition
+        self.runs: list[Run] = []
+        self.errors: list[DeadLetter] = []
+        self.records: list[Any] = []
+        self.origins: list[Message] = []
+        self._own_received = "received_s" in TOPICS[topic].record.__struct_fields__
+
+    def close_json_run(self) -> None:
+        records, origins = self.records, self.origins
+        if not records:
+            return
+        stamps = [message.timestamp / 1000 for message in origins]
+        if self._own_received:
+            pairs = zip(records, stamps, strict=True)
+            stamps = [stamp if record.received_s is None else record.received_s for record, stamp in pairs]
+        self.runs.append(
+            JsonRun(
+                records=records.copy(),
+                offsets=np.array([message.offset for message in origins], np.int64),
+                received_s=np.array(stamps, np.float64),
+            )
+        )
+        records.clear()
+        origins.clear()
+
+    def add_undecoded(self, message: Message, error: Exception) -> None:
+        """A message that is no JSON record: a tombstone, or a dead letter."""
+        value = message.value
+        if value is None and TOPICS[self.topic].tombstones and message.key is not None:
+            self.close_json_run()
+            key = message.key.decode(errors="replace")
+            self.runs.append(Tombstone(key=key, offset=message.offset, received_s=message.timestamp / 1000))
+        elif value:
+            self._add_letter(message, explain(value, error))
+        else:
+            self._add_letter(message, _empty(self.topic, value))
+
+    def add_frame(self, message: Message) -> None:
+        try:
+            frame = decode_frame(self.topic, message.value or b"")
+        except DecodeError as error:
+            self._add_letter(message, error)
+            return
+        self.errors.extend(self._row_letter(message, row_error) for row_error in frame.errors)
+        if frame.batch.num_rows:
+            self.runs.append(
+                FrameRun(
+                    batch=frame.batch,
+                    rows=frame.rows,
+                    offset=message.offset,
+                    received_s=_received_s(frame.batch, message.timestamp / 1000),
+                )
+            )
+
+    def _add_letter(self, message: Message, error: DecodeError) -> None:
+        self.errors.append(self._letter(message, error, 0, message.value or b""))
+
+    def _row_letter(self, message: Message, row_error: RowError) -> DeadLetter:
+        return self._letter(message, row_error.error, row_error.row, row_error.json)
+
+    def _letter(self, message: Message, error: DecodeError, row: int, kept: bytes) -> DeadLetter:
+        return DeadLetter(
+            source_topic=self.kafka_topic,
+            partition=self.partition,
+            offset=message.offset,
+            row=row,
+            at_s=max(message.timestamp, 0) // 1000,
+            reason=error.reason.value,
+            field=error.field,
+            value=error.value,
+            bytes=b64encode(kept[:KEPT_BYTES_MAX]).decode(),
+            detail=error.detail,
+        )
+
+
+def _empty(topic: str, value: bytes | None) -> DecodeError:
+    try:
+        decode(topic, value)
+    except DecodeError as error:
+        return error
+    raise AssertionError(f"an empty value was decoded as a record of {topic}")
+
+
+def _received_s(batch: pa.RecordBatch, default_s: float) -> NDArray[np.float64]:
+    """The rows' own `received_s`, the message's where a row has none."""
+    if "received_s" not in batch.schema.names:
+        return np.full(batch.num_rows, default_s)
+    received_s = batch.column("received_s").to_numpy(zero_copy_only=False).astype(np.float64, copy=False)
+    return np.where(np.isnan(received_s), default_s, received_s)

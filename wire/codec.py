@@ -1,0 +1,129 @@
+"""Records as JSON: one object a message. What cannot be read raises a DecodeError that names field and value."""
+
+import json
+import re
+from collections.abc import Mapping
+from math import isfinite
+from types import MappingProxyType
+from typing import Any
+
+import msgspec
+
+from records.enums import BadInput
+from wire.topics import TOPICS
+
+VALUE_CHARS_MAX = 200
+"""Most characters of an offending value that a DecodeError keeps."""
+
+DECODERS: Mapping[str, msgspec.json.Decoder[msgspec.Struct]] = MappingProxyType(
+    {name: msgspec.json.Decoder(spec.record) for name, spec in TOPICS.items()}
+)
+"""A decoder for each logical topic, made once: making one costs more than a hundred messages."""
+
+UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+"""What a decoder raises at bad input; RecursionError at an object nested too deeply."""
+
+_encoder = msgspec.json.Encoder()
+_PATH = re.compile(r" - at `(?:key in )?\$?(?P<path>[^`]*)`$")
+_STEP = re.compile(r"\.([^.\[\]]+)|\[(\d+|\.\.\.)\]")
+_MISSING = re.compile(r"^Object missing required field `(?P<field>[^`]+)`")
+
+
+class DecodeError(ValueError):
+    """Bytes that are no record of their topic.
+
+    `field` is the path of the offending field (`ttft_ms.bucket_counts[1]`), None where the whole is unreadable;
+    `value` is its value as JSON, cut at 200 characters; `detail` says what was expected.
+    """
+
+    def __init__(self, reason: BadInput, field: str | None = None, value: str | None = None, detail: str = "") -> None:
+        self.reason = reason
+        self.field = field
+        self.value = None if value is None else value[:VALUE_CHARS_MAX]
+        self.detail = detail
+        named = "" if field is None else f"{field}: {self.value}: "
+        super().__init__(f"{named}{detail or reason.value} ({reason.value})")
+
+
+def encode(record: msgspec.Struct) -> bytes:
+    """The record as one JSON object, UTF-8. A float that is not finite becomes null: unknown."""
+    return _encoder.encode(record)
+
+
+def decode(topic: str, value: bytes | None) -> msgspec.Struct:
+    """The record in `value`, a message of the logical topic. Raises DecodeError, KeyError for an unknown topic.
+
+    A null value is no record: where it deletes (`TopicSpec.tombstones`), the caller looks before.
+    """
+    decoder = DECODERS[topic]
+    if not value:
+        raise DecodeError(BadInput.EMPTY, detail="the value is null" if value is None else "the value is empty")
+    try:
+        return decoder.decode(value)
+    except UNREADABLE as error:
+        raise explain(value, error) from error
+
+
+def explain(value: bytes, error: Exception) -> DecodeError:
+    """Names field, value and reason of what one of the DECODERS raised at `value`."""
+    if isinstance(error, RecursionError):
+        return DecodeError(BadInput.MALFORMED, detail="nested too deeply")
+    if not isinstance(error, msgspec.ValidationError):
+        return _explain_malformed(value, error)
+    text = str(error)
+    located = _PATH.search(text)
+    path = located["path"] if located else ""
+    detail = text[: located.start()] if located else text
+    missing = _MISSING.match(detail)
+    if missing:
+        return DecodeError(BadInput.MISSING_FIELD, f"{path}.{missing['field']}".lstrip("."), None, detail)
+    field = path.lstrip(".") or None
+    return DecodeError(_reason(detail), field, _value_at(value, path), detail)
+
+
+def _reason(detail: str) -> BadInput:
+    if detail.startswith("Expected") and ", got" in detail:
+        return BadInput.WRONG_TYPE
+    if detail.startswith("Expected") or detail == "Number out of range":
+        return BadInput.OUT_OF_RANGE
+    return BadInput.INVALID
+
+
+def _value_at(value: bytes, path: str) -> str | None:
+    """The value at a path of msgspec (`.ttft_ms.bucket_counts[1]`); None where the path names no single place."""
+    found: Any = msgspec.json.decode(value)
+    for name, index in _STEP.findall(path):
+        if name:
+            found = found[name]
+        elif index == "...":
+            return None
+        else:
+            found = found[int(index)]
+    return msgspec.json.encode(found).decode()
+
+
+def _explain_malformed(value: bytes, error: Exception) -> DecodeError:
+    """JSON has no NaN and no infinities; writers that put them in deserve to hear which field it was."""
+    try:
+        not_finite = _first_not_finite(json.loads(value), "")
+    except (ValueError, RecursionError):
+        not_finite = None
+    if not_finite is not None:
+        field, number = not_finite
+        return DecodeError(BadInput.NOT_FINITE, field, str(number), "Expected a finite number")
+    return DecodeError(BadInput.MALFORMED, None, value[:VALUE_CHARS_MAX].decode(errors="replace"), str(error))
+
+
+def _first_not_finite(found: Any, path: str) -> tuple[str, float] | None:
+    if isinstance(found, float) and not isfinite(found):
+        return path, found
+    items: list[tuple[str, Any]] = []
+    if isinstance(found, dict):
+        items = [(f"{path}.{name}".lstrip("."), inner) for name, inner in found.items()]
+    elif isinstance(found, list):
+        items = [(f"{path}[{index}]", inner) for index, inner in enumerate(found)]
+    for inner_path, inner in items:
+        located = _first_not_finite(inner, inner_path)
+        if located is not None:
+            return located
+    return None

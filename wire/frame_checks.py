@@ -1,0 +1,157 @@
+"""Columns of a received frame brought to our types, and the rows that may be bad, found column by column."""
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from records.enums import BadInput
+from records.fields import COUNT_MAX
+from wire.codec import DecodeError
+from wire.frame_schema import DICTIONARY, FrameColumns, TextLimit, bounds_of
+
+
+def conform(received: pa.RecordBatch, columns: FrameColumns) -> pa.RecordBatch:
+    """The batch with exactly the columns of `columns.schema`. Raises DecodeError for the whole frame.
+
+    Values out of their type's range may wrap; `suspicious_rows` looks at the received ones.
+    """
+    arrays, fields = [], []
+    for wanted in columns.schema:
+        index = received.schema.get_field_index(wanted.name)
+        if index < 0:
+            if wanted.name in columns.required:
+                raise DecodeError(BadInput.MISSING_COLUMN, wanted.name, None, "a required column is missing")
+            arrays.append(_absent(wanted, received.num_rows, columns))
+            fields.append(wanted)
+            continue
+        field = received.schema.field(index)
+        array = _cast(received.column(index), wanted)
+        default = columns.defaults.get(wanted.name)
+        if default is not None and array.null_count:
+            array = _cast(pc.fill_null(_plain(array), str(default) if wanted.type == DICTIONARY else default), wanted)
+        arrays.append(array)
+        fields.append(_checked_bounds(field, wanted) if wanted.name in columns.histograms else wanted)
+    return pa.record_batch(arrays, schema=pa.schema(fields))
+
+
+def _absent(wanted: pa.Field, rows: int, columns: FrameColumns) -> pa.Array:
+    default = columns.defaults.get(wanted.name)
+    if default is None:
+        return pa.nulls(rows, wanted.type)
+    return _cast(pa.repeat(default, rows), wanted)
+
+
+def _plain(array: pa.Array) -> pa.Array:
+    return array.dictionary_decode() if pa.types.is_dictionary(array.type) else array
+
+
+def _checked_bounds(field: pa.Field, wanted: pa.Field) -> pa.Field:
+    """The wanted field with the received bounds. Raises DecodeError where they are no rising list of numbers."""
+    try:
+        bounds = bounds_of(field)
+    except ValueError as error:
+        raise DecodeError(BadInput.INVALID, wanted.name, None, f"explicit_bounds: {error}") from error
+    return wanted if bounds is None else wanted.with_metadata(field.metadata)
+
+
+def _cast(array: pa.Array, wanted: pa.Field) -> pa.Array:
+    if pa.types.is_dictionary(array.type) and array.dictionary.null_count:
+        array = array.dictionary_decode()
+    if array.type == wanted.type:
+        return array
+    if not _fits(array.type, wanted.type):
+        raise DecodeError(BadInput.WRONG_TYPE, wanted.name, str(array.type), f"Expected a column of {wanted.type}")
+    if wanted.type == DICTIONARY and not pa.types.is_dictionary(array.type):
+        return pc.dictionary_encode(array.cast(pa.string())).cast(DICTIONARY)
+    return array.cast(wanted.type, safe=False)
+
+
+def _fits(found: pa.DataType, wanted: pa.DataType) -> bool:
+    """Whether a column of type `found` may stand for one of `wanted`: the same kind in another width."""
+    value = found.value_type if pa.types.is_dictionary(found) else found
+    if pa.types.is_null(found) or found == wanted:
+        fits = True
+    elif wanted == DICTIONARY or pa.types.is_string(wanted):
+        fits = pa.types.is_string(value) or pa.types.is_large_string(value) or pa.types.is_string_view(value)
+    elif pa.types.is_list(wanted):
+        is_list = pa.types.is_list(found) or pa.types.is_large_list(found) or pa.types.is_fixed_size_list(found)
+        fits = is_list and _fits(found.value_type, wanted.value_type)
+    elif pa.types.is_integer(wanted):
+        fits = pa.types.is_integer(found)
+    else:
+        fits = pa.types.is_floating(wanted) and (pa.types.is_floating(found) or pa.types.is_integer(found))
+    return bool(fits)
+
+
+def suspicious_rows(received: pa.RecordBatch, batch: pa.RecordBatch, columns: FrameColumns) -> NDArray[np.bool_]:
+    """Bool `(n,)`: rows that may be bad. No bad row is missing; a good one may be among them."""
+    suspects = _numbers(received, columns)
+    for name in columns.required:
+        if batch.column(name).null_count:
+            suspects |= batch.column(name).is_null().to_numpy(zero_copy_only=False)
+    for name, limit in columns.texts.items():
+        suspects |= _texts(batch.column(name), limit)
+    for name in columns.histograms:
+        index = received.schema.get_field_index(name)
+        if index >= 0 and not pa.types.is_null(received.column(index).type):
+            suspects |= _histograms(received.column(index), received.schema.field(index))
+    return suspects
+
+
+def _numbers(received: pa.RecordBatch, columns: FrameColumns) -> NDArray[np.bool_]:
+    """Rows with a number out of its range or not finite; all numeric columns at once, as one float64 matrix."""
+    names = [name for name in columns.limits if received.schema.get_field_index(name) >= 0]
+    names = [name for name in names if not pa.types.is_null(received.schema.field(name).type)]
+    numbers = received.select(names)
+    values = numbers.to_tensor(null_to_nan=True, row_major=False).to_numpy()
+    low, high = np.array([columns.limits[name] for name in names]).T
+    unknown = np.isnan(values)
+    bad = ~((values >= low) & (values <= high)) & ~unknown | np.isinf(values)
+    nulls = [column.null_count for column in numbers.columns]
+    if unknown.sum() != sum(nulls):
+        valid = [column.is_valid().to_numpy(zero_copy_only=False) for column in numbers.columns]
+        bad |= unknown & np.column_stack(valid)
+    found: NDArray[np.bool_] = bad.any(axis=1)
+    return found
+
+
+def _texts(array: pa.Array, limit: TextLimit) -> NDArray[np.bool_]:
+    """Rows whose text is too short, too long or not of its closed set; of a dictionary each value is looked at once."""
+    if not pa.types.is_dictionary(array.type):
+        return _bad_texts(array, limit)
+    bad = _bad_texts(array.dictionary, limit)
+    if not bad.any():
+        return np.zeros(len(array), np.bool_)
+    codes = array.indices.fill_null(0).to_numpy()
+    found: NDArray[np.bool_] = bad[codes] & array.is_valid().to_numpy(zero_copy_only=False)
+    return found
+
+
+def _bad_texts(values: pa.Array, limit: TextLimit) -> NDArray[np.bool_]:
+    if limit.allowed is not None:
+        good = pc.is_in(values, pa.array(limit.allowed)).to_numpy(zero_copy_only=False)
+        found: NDArray[np.bool_] = ~good & values.is_valid().to_numpy(zero_copy_only=False)
+        return found
+    if limit.chars_max is None:
+        return np.zeros(len(values), np.bool_)
+    lengths = pc.utf8_length(values).fill_null(limit.chars_min).to_numpy(zero_copy_only=False)
+    bad: NDArray[np.bool_] = (lengths < limit.chars_min) | (lengths > limit.chars_max)
+    return bad
+
+
+def _histograms(array: pa.Array, field: pa.Field) -> NDArray[np.bool_]:
+    """Rows whose counts are not one more than the bounds, or hold a null or a number that is no count."""
+    valid = array.is_valid().to_numpy(zero_copy_only=False)
+    bounds = bounds_of(field)
+    if bounds is None:
+        found: NDArray[np.bool_] = valid
+        return found
+    lengths = pc.list_value_length(array).fill_null(len(bounds) + 1).to_numpy(zero_copy_only=False)
+    bad: NDArray[np.bool_] = (lengths != len(bounds) + 1) & valid
+    counts = array.flatten()
+    wrong = pc.invert(pc.and_(pc.greater_equal(counts, 0), pc.less_equal(counts, COUNT_MAX))).fill_null(True)
+    if wrong.true_count:
+        rows = pc.list_parent_indices(array).to_numpy()
+        bad[rows[wrong.to_numpy(zero_copy_only=False)]] = True
+    return bad

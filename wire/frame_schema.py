@@ -1,0 +1,162 @@
+"""The columns of an Arrow frame, derived from the records: one row a sample."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import pairwise
+from math import isfinite
+from types import MappingProxyType
+
+import msgspec
+import pyarrow as pa
+from msgspec import inspect
+
+from records.histogram import BOUNDS_MAX, Histogram
+from wire.topics import TOPICS
+
+DICTIONARY = pa.dictionary(pa.int32(), pa.string())
+COUNTS = pa.list_(pa.uint32())
+
+REPEATING = frozenset(
+    [
+        "endpoint",
+        "replica",
+        "epoch",
+        "source",
+        "reporter",
+        "gpu",
+        "node",
+        "state",
+        "hardware",
+        "role",
+        "model_version",
+        "workload",
+        "requester",
+        "finish_reason",
+    ]
+)
+"""Text columns whose values repeat from row to row: dictionaries in the decoded batch, so that readers look at each
+value once."""
+
+BOUND_MAX = 1e15
+
+BOUNDS_KEY = b"explicit_bounds"
+"""Key, in a histogram field's metadata, of its upper bounds as a JSON array."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TextLimit:
+    """Least and most characters of a text column (None: any number), or its closed set of values."""
+
+    chars_min: int = 0
+    chars_max: int | None = None
+    allowed: tuple[str, ...] | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class FrameColumns:
+    """Columns of one topic's frames. `record_fields` are the record's own, in its order.
+
+    `required` ones must be there; a missing other one is unknown in all rows. `defaults` are the values of the
+    columns that are never null: a null there is one. `limits` has, for each numeric column, the least and the largest
+    value; `histograms` are lists of counts, each followed by its `FIELD_sum`.
+    """
+
+    schema: pa.Schema
+    record_fields: tuple[str, ...]
+    required: tuple[str, ...]
+    defaults: Mapping[str, str | int]
+    limits: Mapping[str, tuple[float, float]]
+    texts: Mapping[str, TextLimit]
+    histograms: tuple[str, ...]
+
+
+@lru_cache(maxsize=32)
+def frame_columns(topic: str) -> FrameColumns:
+    """The columns of a logical topic's frames. Raises KeyError for a topic without them."""
+    if not TOPICS[topic].frames:
+        raise KeyError(topic)
+    fields: list[pa.Field] = []
+    limits: dict[str, tuple[float, float]] = {}
+    texts: dict[str, TextLimit] = {}
+    histograms: list[str] = []
+    required: list[str] = []
+    defaults: dict[str, str | int] = {}
+    for field in msgspec.structs.fields(TOPICS[topic].record):
+        kind = _value_type(field)
+        if field.required:
+            required.append(field.name)
+        elif field.default is not None:
+            defaults[field.name] = field.default
+        if isinstance(kind, inspect.CustomType | inspect.StructType) and kind.cls is Histogram:
+            histograms.append(field.name)
+            fields += [pa.field(field.name, COUNTS), pa.field(f"{field.name}_sum", pa.float64())]
+            limits[f"{field.name}_sum"] = (0.0, 1e15)
+            continue
+        fields.append(pa.field(field.name, _arrow_type(field.name, kind)))
+        if isinstance(kind, inspect.IntType | inspect.FloatType):
+            limits[field.name] = _limits(kind)
+        elif isinstance(kind, inspect.StrType | inspect.EnumType):
+            texts[field.name] = _text_limit(kind)
+    return FrameColumns(
+        schema=pa.schema(fields),
+        record_fields=TOPICS[topic].record.__struct_fields__,
+        required=tuple(required),
+        defaults=MappingProxyType(defaults),
+        limits=MappingProxyType(limits),
+        texts=MappingProxyType(texts),
+        histograms=tuple(histograms),
+    )
+
+
+def _value_type(field: msgspec.structs.FieldInfo) -> inspect.Type:
+    """The type of a field's value when it is not null."""
+    kind = inspect.type_info(field.type)
+    if isinstance(kind, inspect.UnionType):
+        (kind,) = [member for member in kind.types if not isinstance(member, inspect.NoneType)]
+    return kind
+
+
+def _arrow_type(name: str, kind: inspect.Type) -> pa.DataType:
+    match kind:
+        case inspect.IntType():
+            return pa.int64()
+        case inspect.FloatType():
+            return pa.float64()
+        case inspect.BoolType():
+            return pa.bool_()
+        case inspect.StrType() | inspect.EnumType():
+            return DICTIONARY if name in REPEATING else pa.string()
+        case inspect.VarTupleType(item_type=inspect.StrType()):
+            return pa.list_(pa.string())
+    raise TypeError(f"{name}: {kind} has no place in a frame")
+
+
+def _limits(kind: inspect.IntType | inspect.FloatType) -> tuple[float, float]:
+    low = float("-inf") if kind.ge is None else float(kind.ge)
+    high = float("inf") if kind.le is None else float(kind.le)
+    return low, high
+
+
+def _text_limit(kind: inspect.StrType | inspect.EnumType) -> TextLimit:
+    if isinstance(kind, inspect.EnumType):
+        return TextLimit(allowed=tuple(member.value for member in kind.cls))
+    return TextLimit(chars_min=kind.min_length or 0, chars_max=kind.max_length)
+
+
+def bounds_of(field: pa.Field) -> tuple[float, ...] | None:
+    """Upper bounds of a histogram column, from its metadata; None where it has none. Raises ValueError for bad ones."""
+    text = (field.metadata or {}).get(BOUNDS_KEY)
+    return None if text is None else _parse_bounds(text)
+
+
+@lru_cache(maxsize=1024)
+def _parse_bounds(text: bytes) -> tuple[float, ...]:
+    bounds = msgspec.json.decode(text, type=tuple[float, ...])
+    if len(bounds) > BOUNDS_MAX:
+        raise ValueError(f"{len(bounds)} bounds, allowed {BOUNDS_MAX}")
+    if any(lower >= upper for lower, upper in pairwise(bounds)):
+        raise ValueError("must rise strictly")
+    if not all(isfinite(bound) and abs(bound) <= BOUND_MAX for bound in bounds):
+        raise ValueError(f"allowed -{BOUND_MAX} to {BOUND_MAX}")
+    return bounds

@@ -1,0 +1,217 @@
+"""Arrow frames: one IPC stream a message, one row a sample, all rows of one partition.
+
+Text that repeats is dictionary-encoded, counts are int64, histograms are lists of uint32 counts with their upper
+bounds once, as a JSON array, in the field's metadata (`explicit_bounds`) and their sums in a column `FIELD_sum`.
+Samples with other bounds travel in another frame. A reader takes plain text, other integer widths and other list
+types as well, any order of columns, unknown columns, and a missing column where the field may be unknown.
+"""
+
+import json
+from collections.abc import Sequence
+from typing import Any, Literal
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from records.enums import BadInput
+from records.histogram import Histogram
+from wire.codec import DecodeError, decode
+from wire.frame_checks import conform, suspicious_rows
+from wire.frame_schema import BOUNDS_KEY, FrameColumns, bounds_of, frame_columns
+from wire.ipc_limits import stream_size
+from wire.topics import TOPICS, topic_of
+
+CONTENT_TYPE_HEADER = "content-type"
+ARROW_CONTENT_TYPE = b"application/vnd.apache.arrow.stream"
+
+FRAME_BYTES_MAX = 64 * 1024 * 1024
+"""Most bytes of one frame once decompressed: a thousand times what 500 full samples need."""
+FRAME_ROWS_MAX = 16_384
+"""Most rows of one frame; a bad frame of that size costs a reader some 0.3 s in dead letters."""
+ROWS_DEFAULT = 500
+"""Rows of a frame that we write: at some 320 bytes each far below any message limit, and larger ones gain nothing."""
+
+
+class EncodedFrame(msgspec.Struct, frozen=True, kw_only=True, eq=False):
+    """A message's value, and the samples in it, row by row."""
+
+    value: bytes
+    samples: list[Any]
+
+
+class RowError(msgspec.Struct, frozen=True, kw_only=True, eq=False):
+    """A row that is no record: its number in the frame, why, and the row as a JSON object (NaN spelled `NaN`)."""
+
+    row: int
+    error: DecodeError
+    json: bytes
+
+
+class Frame(msgspec.Struct, frozen=True, kw_only=True, eq=False):
+    """The good rows of a frame as sent, their numbers (int64 `(n,)`), and the bad ones.
+
+    `batch` has exactly the columns of `frame_columns(topic).schema`; buffers are those of the message where the types
+    are ours and no row was bad.
+    """
+
+    batch: pa.RecordBatch
+    rows: NDArray[np.int64]
+    errors: list[RowError]
+
+
+def encode_frames(
+    samples: Sequence[Any], rows_max: int = ROWS_DEFAULT, compression: Literal["zstd", "lz4"] | None = None
+) -> list[EncodedFrame]:
+    """Frames of samples of one type and one partition: as many as their histograms' bounds and `rows_max` ask for.
+
+    Without `compression` the buffers are plain: Kafka compresses the message, and once is enough.
+    Raises KeyError for a record type that does not travel in frames.
+    """
+    if not samples:
+        return []
+    columns = frame_columns(topic_of(samples[0]))
+    frames = []
+    for bounds, group in _by_bounds(samples, columns.histograms):
+        for start in range(0, len(group), rows_max):
+            rows = group[start : start + rows_max]
+            frames.append(EncodedFrame(value=_encode(rows, columns, bounds, compression), samples=rows))
+    return frames
+
+
+Bounds = dict[str, tuple[float, ...]]
+
+
+def _by_bounds(samples: Sequence[Any], histograms: tuple[str, ...]) -> list[tuple[Bounds, list[Any]]]:
+    """Samples in groups within which each field has one set of bounds; a sample without a histogram fits anywhere."""
+    groups: list[tuple[Bounds, list[Any]]] = []
+    for sample in samples:
+        present = ((name, getattr(sample, name)) for name in histograms)
+        wanted = {name: histogram.explicit_bounds for name, histogram in present if histogram is not None}
+        for bounds, group in groups:
+            if all(bounds.get(name, edges) == edges for name, edges in wanted.items()):
+                bounds.update(wanted)
+                group.append(sample)
+                break
+        else:
+            groups.append((wanted, [sample]))
+    return groups
+
+
+def _encode(samples: list[Any], columns: FrameColumns, bounds: Bounds, compression: str | None) -> bytes:
+    fields, arrays = [], []
+    for field in columns.schema:
+        if field.name in columns.histograms:
+            histograms = [getattr(sample, field.name) for sample in samples]
+            fields.append(_with_bounds(field, bounds.get(field.name)))
+            arrays.append(pa.array([h and h.bucket_counts for h in histograms], field.type))
+        elif field.name not in columns.record_fields:
+            fields.append(field)
+            arrays.append(pa.array([h and h.sum for h in histograms], field.type, from_pandas=True))
+        else:
+            fields.append(field)
+            values = [getattr(sample, field.name) for sample in samples]
+            arrays.append(pa.array(values, field.type, from_pandas=True))
+    sink = pa.BufferOutputStream()
+    schema = pa.schema(fields)
+    options = pa.ipc.IpcWriteOptions(compression=compression)
+    with pa.ipc.new_stream(sink, schema, options=options) as writer:
+        writer.write_batch(pa.record_batch(arrays, schema=schema))
+    return bytes(sink.getvalue())
+
+
+def _with_bounds(field: pa.Field, bounds: tuple[float, ...] | None) -> pa.Field:
+    if bounds is None:
+        return field
+    return field.with_metadata({BOUNDS_KEY: json.dumps(bounds).encode()})
+
+
+def decode_frame(topic: str, value: bytes) -> Frame:
+    """Reads a frame of a logical topic.
+
+    Raises DecodeError for the whole frame (no stream, a required column missing, a column of another kind, too
+    large); single bad rows are in `errors` and the rest is kept. A row is good where its JSON would be.
+    """
+    if not TOPICS[topic].frames:
+        raise DecodeError(BadInput.WRONG_FORMAT, detail=f"frames are not accepted on {topic}, only JSON")
+    received = _read(value)
+    columns = frame_columns(topic)
+    batch = conform(received, columns)
+    suspects = suspicious_rows(received, batch, columns)
+    rows = np.arange(batch.num_rows, dtype=np.int64)
+    if not suspects.any():
+        return Frame(batch=batch, rows=rows, errors=[])
+    errors = _bad_rows(topic, received, np.flatnonzero(suspects).tolist())
+    good = np.ones(batch.num_rows, np.bool_)
+    good[[error.row for error in errors]] = False
+    return Frame(batch=batch.filter(pa.array(good)), rows=rows[good], errors=errors)
+
+
+def _read(value: bytes) -> pa.RecordBatch:
+    """All rows of an IPC stream as one batch, checked to be sound: offsets, dictionary indices and UTF-8."""
+    if not value:
+        raise DecodeError(BadInput.EMPTY, detail="the value is empty")
+    stream = pa.py_buffer(value)
+    try:
+        size = stream_size(stream)
+        if size.nbytes > FRAME_BYTES_MAX or size.rows > FRAME_ROWS_MAX:
+            found = f"{size.nbytes} bytes, {size.rows} rows"
+            allowed = f"allowed {FRAME_BYTES_MAX} bytes and {FRAME_ROWS_MAX} rows once decompressed"
+            raise DecodeError(BadInput.TOO_LARGE, None, found, allowed)
+        with pa.ipc.open_stream(stream) as reader:
+            batches = list(reader)
+            schema = reader.schema
+        batch = batches[0] if len(batches) == 1 else _joined(schema, batches)
+        batch.validate(full=True)
+    except (pa.ArrowException, OSError, OverflowError) as error:
+        raise DecodeError(BadInput.MALFORMED, None, None, f"no Arrow stream: {error}"[:500]) from error
+    return batch
+
+
+def _joined(schema: pa.Schema, batches: list[pa.RecordBatch]) -> pa.RecordBatch:
+    table = pa.Table.from_batches(batches, schema).combine_chunks()
+    joined = table.to_batches()
+    return joined[0] if joined else pa.RecordBatch.from_pylist([], schema=schema)
+
+
+def _bad_rows(topic: str, received: pa.RecordBatch, suspects: list[int]) -> list[RowError]:
+    """The verdict on each suspect is that of the JSON decoder, so that both wire formats mean the same."""
+    columns = frame_columns(topic)
+    errors = []
+    for row in suspects:
+        text = json.dumps(_row_object(received, columns, row), ensure_ascii=False).encode()
+        try:
+            decode(topic, text)
+        except DecodeError as error:
+            errors.append(RowError(row=row, error=error, json=text))
+    return errors
+
+
+def _row_object(received: pa.RecordBatch, columns: FrameColumns, row: int) -> dict[str, Any]:
+    """One row as the JSON object of its record; what is null is left out."""
+    found: dict[str, Any] = {}
+    for name in columns.record_fields:
+        index = received.schema.get_field_index(name)
+        value = received.column(index)[row].as_py() if index >= 0 else None
+        if value is None:
+            continue
+        if name in columns.histograms:
+            sums = received.schema.get_field_index(f"{name}_sum")
+            value = {
+                "explicit_bounds": bounds_of(received.schema.field(index)),
+                "bucket_counts": value,
+                "sum": received.column(sums)[row].as_py() if sums >= 0 else None,
+            }
+        found[name] = value
+    return found
+
+
+def histogram_at(batch: pa.RecordBatch, name: str, row: int) -> Histogram | None:
+    """The histogram of one row of a decoded batch, None where it is null: for readers that want records."""
+    counts = batch.column(name)[row].as_py()
+    if counts is None:
+        return None
+    bounds = bounds_of(batch.schema.field(name)) or ()
+    total = batch.column(f"{name}_sum")[row].as_py()
+    return Histogram(explicit_bounds=bounds, bucket_counts=tuple(counts), sum=total)

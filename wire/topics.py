@@ -1,0 +1,139 @@
+"""The topics of Headrace: what each holds, how long, and by what key."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Literal
+
+import msgspec
+
+from records.decisions import ScalingDecision
+from records.memory import ControllerMemory
+from records.outcomes import Outcome
+from records.policy import EndpointPolicy
+from records.signals import EndpointSignal, Forecast
+from records.telemetry import GpuSample, ReplicaChanged, RequestLog, RequestSample, TargetObserved
+
+DAY_MS = 86_400_000
+MESSAGE_BYTES = 1024 * 1024
+"""Most bytes of one message (and of one batch as stored): Kafka's own default."""
+MEMORY_BYTES = 4 * MESSAGE_BYTES
+"""The same for records that grow with an endpoint's replicas: some 400 bytes each, 10,000 replicas."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TopicSpec:
+    """One topic. `key` names the record's field that is the message's key.
+
+    `retention_ms` is None for a compacted topic. `co_partitioned` topics have one and the same number of partitions,
+    so that whoever owns partition p of one owns all that its endpoints need. `transactional` ones are written in
+    Kafka transactions and read committed. `tombstones`: a null value deletes its key. `frames`: Arrow frames are
+    accepted beside JSON.
+    """
+
+    name: str
+    record: type[msgspec.Struct]
+    key: str = "endpoint"
+    cleanup: Literal["delete", "compact"] = "delete"
+    retention_ms: int | None = DAY_MS
+    compaction_lag_ms: int = 0
+    co_partitioned: bool = False
+    transactional: bool = False
+    tombstones: bool = False
+    frames: bool = False
+    message_bytes_max: int = MESSAGE_BYTES
+
+
+def _by_name(*specs: TopicSpec) -> Mapping[str, TopicSpec]:
+    return MappingProxyType({spec.name: spec for spec in specs})
+
+
+TOPICS: Mapping[str, TopicSpec] = _by_name(
+    TopicSpec(name="telemetry.requests", record=RequestSample, co_partitioned=True, frames=True),
+    TopicSpec(name="telemetry.gpus", record=GpuSample, co_partitioned=True, frames=True),
+    TopicSpec(
+        name="telemetry.replicas", record=ReplicaChanged, retention_ms=7 * DAY_MS, co_partitioned=True, frames=True
+    ),
+    TopicSpec(
+        name="telemetry.targets", record=TargetObserved, retention_ms=7 * DAY_MS, co_partitioned=True, frames=True
+    ),
+    TopicSpec(name="inference.requests", record=RequestLog, key="request_id", frames=True),
+    TopicSpec(
+        name="policies",
+        record=EndpointPolicy,
+        cleanup="compact",
+        retention_ms=None,
+        co_partitioned=True,
+        tombstones=True,
+    ),
+    TopicSpec(name="signals", record=EndpointSignal, transactional=True, message_bytes_max=MEMORY_BYTES),
+    TopicSpec(name="forecasts", record=Forecast, transactional=True),
+    TopicSpec(
+        name="decisions.scaling",
+        record=ScalingDecision,
+        retention_ms=7 * DAY_MS,
+        transactional=True,
+        message_bytes_max=MEMORY_BYTES,
+    ),
+    TopicSpec(
+        name="outcomes",
+        record=Outcome,
+        cleanup="compact",
+        retention_ms=None,
+        compaction_lag_ms=7 * DAY_MS,
+        co_partitioned=True,
+    ),
+    TopicSpec(
+        name="controllers",
+        record=ControllerMemory,
+        cleanup="compact",
+        retention_ms=None,
+        co_partitioned=True,
+        transactional=True,
+        tombstones=True,
+        message_bytes_max=MEMORY_BYTES,
+    ),
+)
+"""All topics whose records exist, by logical name (without the deployment's prefix)."""
+
+CO_PARTITIONED: tuple[str, ...] = tuple(name for name, spec in TOPICS.items() if spec.co_partitioned)
+
+TOPIC_OF: Mapping[type[msgspec.Struct], str] = MappingProxyType({spec.record: name for name, spec in TOPICS.items()})
+"""The logical topic of each record type; they are one to one."""
+
+_PREFIX = re.compile(r"[a-zA-Z0-9._-]{0,200}")
+
+
+@dataclass(frozen=True)
+class TopicNames:
+    """Maps logical topic names to those on the cluster and back: a prefix for all of them.
+
+    Raises ValueError for a prefix that Kafka would not take.
+    """
+
+    prefix: str = ""
+
+    def __post_init__(self) -> None:
+        if not _PREFIX.fullmatch(self.prefix):
+            raise ValueError(f"topic prefix: {self.prefix!r}, allowed: up to 200 of a-z A-Z 0-9 . _ -")
+
+    def real(self, logical: str) -> str:
+        """The name on the cluster. Raises KeyError for a topic that is not ours."""
+        return self.prefix + TOPICS[logical].name
+
+    def logical(self, real: str) -> str:
+        """The logical name. Raises KeyError for a topic that is not ours."""
+        if not real.startswith(self.prefix):
+            raise KeyError(real)
+        return TOPICS[real[len(self.prefix) :]].name
+
+
+def topic_of(record: msgspec.Struct) -> str:
+    """The logical topic of a record. Raises KeyError for what travels on none."""
+    return TOPIC_OF[type(record)]
+
+
+def key_of(record: msgspec.Struct) -> str:
+    """The message key of a record: its endpoint, of a RequestLog the request's id."""
+    return str(getattr(record, TOPICS[TOPIC_OF[type(record)]].key))
