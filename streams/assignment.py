@@ -1,0 +1,97 @@
+"""Which partitions this worker has: an owner for each is made when they are assigned, stopped when revoked."""
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Callable, Iterable
+
+import structlog
+from faust.types import TP
+
+from streams.batching_consumer import PolledBatch
+from streams.inputs import INPUT_TOPICS
+from streams.partition_owner import OwnerState, PartitionOwner
+from wire.topics import TopicNames
+
+IDLE_S = 0.2
+"""How often owners look whether time may pass without anything to read."""
+
+log = structlog.get_logger()
+
+
+class SplitAssignmentError(Exception):
+    """The group gave us a partition of one input topic and not of another."""
+
+
+class Assignments:
+    """The partitions of this worker. `owners` is empty from a revocation to the next assignment."""
+
+    def __init__(self, names: TopicNames, make_owner: Callable[[int], PartitionOwner]) -> None:
+        self.owners: dict[int, PartitionOwner] = {}
+        self.is_assigned = False
+        self._make_owner = make_owner
+        self._inputs = {names.real(topic) for topic in INPUT_TOPICS}
+
+    def announce(self) -> None:
+        """A rebalance has ended: the next `partitions_assigned` is about the current assignment."""
+        self.is_assigned = True
+
+    def partitions_assigned(self, partitions: frozenset[TP]) -> None:
+        """Start an owner for each partition. Raises SplitAssignmentError.
+
+        A call that comes after the next revocation has begun is about partitions that we no longer have.
+        """
+        if not self.is_assigned:
+            return
+        wanted = complete_partitions(partitions, self._inputs)
+        for partition in sorted(wanted - self.owners.keys()):
+            owner = self.owners[partition] = self._make_owner(partition)
+            owner.start()
+        log.info("partitions_assigned", partitions=sorted(wanted))
+
+    async def revoke(self) -> None:
+        """Give all partitions back. Rebalances are eager: each takes all partitions of all members."""
+        self.is_assigned = False
+        owners, self.owners = self.owners, {}
+        if owners:
+            await asyncio.gather(*(owner.stop() for owner in owners.values()))
+            log.info("partitions_revoked", partitions=sorted(owners))
+
+    def settled_offset(self, tp: TP) -> int | None:
+        owner = self.owners.get(tp.partition)
+        return None if owner is None else owner.settled_offset(tp)
+
+    async def take(self, topic: str, partition: int, batch: PolledBatch) -> None:
+        """Hand a batch of one topic (logical name) to its partition's owner; without one it is left unread."""
+        owner = self.owners.get(partition)
+        if owner is not None:
+            await owner.take(topic, batch)
+
+    async def idle_forever(self) -> None:
+        """Let time pass for partitions that have been read to their end."""
+        while True:
+            await asyncio.sleep(IDLE_S)
+            for owner in list(self.owners.values()):
+                owner.idle()
+
+    def is_ready(self, lag_max_s: float) -> bool:
+        """Assigned (which may be nothing), every partition taken over, and little left to read."""
+        return self.is_assigned and all(_is_current(owner, lag_max_s) for owner in self.owners.values())
+
+
+def complete_partitions(partitions: Iterable[TP], topics: set[str]) -> set[int]:
+    """The partition numbers assigned, the same of every topic. Raises SplitAssignmentError."""
+    by_number: defaultdict[int, set[str]] = defaultdict(set)
+    for tp in partitions:
+        if tp.topic in topics:
+            by_number[tp.partition].add(tp.topic)
+    for number, found in by_number.items():
+        if found != topics:
+            raise SplitAssignmentError(f"partition {number} came without {', '.join(sorted(topics - found))}")
+    return set(by_number)
+
+
+def _is_current(owner: PartitionOwner, lag_max_s: float) -> bool:
+    if owner.state is not OwnerState.WORKING:
+        return False
+    lag_s = owner.lag_s
+    return owner.is_caught_up or (lag_s is not None and lag_s <= lag_max_s)

@@ -1,0 +1,229 @@
+"""Faust's Kafka consumer, taught to hand over one event per partition and poll, and to start reading where we say.
+
+Stock Faust pays tasks and futures for every message; here an event is a whole poll of one partition (`PolledBatch`).
+Where a partition is read from is decided by its owner alone (`rewind`), never by the offsets committed to Kafka:
+those are written for lag tools, from what the owner's transactions cover. The overridden methods belong to a pinned
+release; tests/worker/test_faust_pin.py fails when one of them changes.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol, cast
+
+from aiokafka import AIOKafkaConsumer, ConsumerRecord, TopicPartition
+from aiokafka.errors import KafkaError
+from aiokafka.structs import OffsetAndMetadata
+from faust.transport.drivers import aiokafka as driver
+from faust.types import TP
+from opentelemetry import metrics
+
+POLL_TIMEOUT_S = 0.25
+"""Longest wait of one poll: a rewind waits for the poll in flight, so this bounds it (Faust's own is 1 s)."""
+
+_meter = metrics.get_meter("headrace.streams")
+_commit_failures = _meter.create_counter("headrace_offset_commit_failures")
+
+
+@dataclass(frozen=True, slots=True)
+class PolledBatch:
+    """What one poll brought of one topic's partition, in log order.
+
+    `session` numbers the owner's rewinds of the partition: a batch of an older one was read from a position that no
+    longer counts, and is left unread.
+    """
+
+    session: int
+    messages: list[ConsumerRecord]
+
+
+@dataclass(frozen=True, slots=True)
+class ReadState:
+    """How far one topic's partition has been read: `position` is the next offset, `end` the log's end as of the fetch
+    number `fetched` (any value that changes with each fetch); null before the first fetch."""
+
+    position: int | None
+    end: int | None
+    fetched: int | None
+
+    @property
+    def at_end(self) -> bool:
+        return self.position is not None and self.end is not None and self.position >= self.end
+
+
+class PartitionHost(Protocol):
+    """Whoever owns the partitions: told what is assigned, asked what may be committed."""
+
+    def partitions_assigned(self, partitions: frozenset[TP]) -> None: ...
+
+    def settled_offset(self, tp: TP) -> int | None:
+        """The next offset of `tp` that the committed transactions do not cover; null: none is known."""
+
+
+class ConsumerThread(driver.AIOKafkaConsumerThread):
+    """The thread that polls; its client comes from Headrace's own factory, so all Kafka settings are in one place."""
+
+    def _create_worker_consumer(self, transport: Any) -> AIOKafkaConsumer:
+        self._assignor = self.app.assignor
+        open_consumer = cast(BatchingConsumer, self.consumer).open_consumer
+        return open_consumer(self._assignor)
+
+    async def _commit(self, offsets: Mapping[TP, int]) -> bool:
+        """Commit for lag tools. A failure is counted and forgotten: nothing is restored from these offsets."""
+        assigned = self.assignment()
+        try:
+            await self.commit_or_raise({tp: offset for tp, offset in offsets.items() if tp in assigned})
+        except KafkaError:
+            _commit_failures.add(1)
+            return False
+        return True
+
+    async def commit_or_raise(self, offsets: Mapping[TP, int]) -> None:
+        wanted = {TopicPartition(tp.topic, tp.partition): OffsetAndMetadata(at, "") for tp, at in offsets.items()}
+        await self._ensure_consumer().commit(wanted)
+
+    async def seek_all(self, offsets: Mapping[TP, int]) -> None:
+        consumer = self._ensure_consumer()
+        assigned = self.assignment()
+        for tp, offset in offsets.items():
+            if tp in assigned:
+                consumer.seek(TopicPartition(tp.topic, tp.partition), offset)
+
+    async def offsets_at(self, times_s: Mapping[TP, float]) -> dict[TP, int]:
+        """For each partition the first offset whose timestamp (UNIX s) is at or after the given one, else the end."""
+        consumer = self._ensure_consumer()
+        asked = {TopicPartition(tp.topic, tp.partition): max(0, int(at_s * 1000)) for tp, at_s in times_s.items()}
+        if not asked:
+            return {}
+        # The end first: a record that comes between the two answers must not be skipped.
+        ends = await consumer.end_offsets(list(asked))
+        found = await consumer.offsets_for_times(asked)
+        offsets = {}
+        for tp in asked:
+            at = found.get(tp)
+            offsets[TP(tp.topic, tp.partition)] = ends[tp] if at is None else at.offset
+        return offsets
+
+    async def bounds(self, tps: Iterable[TP]) -> dict[TP, tuple[int, int]]:
+        """First offset and end of each partition, from the broker."""
+        consumer = self._ensure_consumer()
+        wanted = [TopicPartition(tp.topic, tp.partition) for tp in tps]
+        firsts = await consumer.beginning_offsets(wanted)
+        ends = await consumer.end_offsets(wanted)
+        return {TP(tp.topic, tp.partition): (firsts[tp], ends[tp]) for tp in wanted}
+
+    def read_state(self, tp: TP) -> ReadState:
+        subscription = self._ensure_consumer()._subscription.subscription
+        assignment = subscription.assignment if subscription is not None else None
+        state = assignment.state_value(TopicPartition(tp.topic, tp.partition)) if assignment is not None else None
+        if state is None or not state.has_valid_position:
+            return ReadState(None, None, None)
+        return ReadState(state.position, state.highwater, state.timestamp)
+
+
+class BatchingConsumer(driver.Consumer):
+    """One event per partition and poll; positions by the partitions' owners. See the module's text."""
+
+    def __init__(
+        self, *args: Any, host: PartitionHost, open_consumer: Callable[[Any], AIOKafkaConsumer], **kwargs: Any
+    ) -> None:
+        self.host = host
+        self.open_consumer = open_consumer
+        self._sessions: dict[int, int] = {}
+        self._sessions_begun = 0
+        self._unread: dict[int, int] = {}
+        self._polling = asyncio.Lock()
+        super().__init__(*args, **kwargs)
+
+    def _new_consumer_thread(self) -> ConsumerThread:
+        return ConsumerThread(self, loop=self.loop, beacon=self.beacon)
+
+    @property
+    def _reader(self) -> ConsumerThread:
+        return cast(ConsumerThread, self._thread)
+
+    async def _getmany(self, active_partitions: set[TP] | None, timeout: float) -> dict[TP, list[Any]]:  # noqa: ASYNC109  # Faust's
+        async with self._polling:
+            records = await super()._getmany(active_partitions, min(timeout, POLL_TIMEOUT_S))
+            return {tp: [self._as_event(tp, polled)] for tp, polled in records.items() if polled and self._is_read(tp)}
+
+    def _is_read(self, tp: TP) -> bool:
+        return tp.partition in self._sessions
+
+    def _as_event(self, tp: TP, polled: list[ConsumerRecord]) -> ConsumerRecord:
+        last = polled[-1]
+        self._unread[tp.partition] = self._unread.get(tp.partition, 0) + 1
+        return ConsumerRecord(
+            topic=last.topic,
+            partition=last.partition,
+            offset=last.offset,
+            timestamp=last.timestamp,
+            timestamp_type=last.timestamp_type,
+            key=None,
+            value=PolledBatch(self._sessions[tp.partition], polled),
+            checksum=None,
+            serialized_key_size=0,
+            serialized_value_size=0,
+            headers=(),
+        )
+
+    async def _wait_next_records(self, timeout: float) -> tuple[Any, Any]:  # noqa: ASYNC109  # Faust's
+        records, active = await super()._wait_next_records(timeout)
+        # While the flow is stopped (a rebalance, the end), stock code seeks back to the committed offsets. Here the
+        # records are left: whoever owns the partition next says where reading starts.
+        return (records if self.flow_active else None), active
+
+    async def perform_seek(self) -> None:
+        """Called once after each rebalance, before the flow is resumed."""
+        await super().perform_seek()
+        self.host.partitions_assigned(frozenset(TP(tp.topic, tp.partition) for tp in self.assignment()))
+
+    def batch_read(self, partition: int, session: int) -> bool:
+        """Account for a batch taken by an agent; whether it belongs to the partition's current session."""
+        if self._sessions.get(partition) != session:
+            return False
+        self._unread[partition] -= 1
+        return True
+
+    async def rewind(self, partition: int, offsets: Mapping[TP, int]) -> int:
+        """Read `partition` from these offsets on, in a new session whose number is returned."""
+        async with self._polling:
+            await self._reader.call_thread(self._reader.seek_all, offsets)
+            self._sessions_begun += 1
+            self._sessions[partition] = self._sessions_begun
+            self._unread[partition] = 0
+            for tp, offset in offsets.items():
+                self._read_offset[tp] = offset or None
+                self._committed_offset[tp] = None
+            return self._sessions_begun
+
+    def forget(self, partition: int) -> None:
+        """Hand over nothing of this partition until it is rewound again."""
+        self._sessions.pop(partition, None)
+        self._unread.pop(partition, None)
+
+    def unread_batches(self, partition: int) -> int:
+        """How many batches of the current session are on their way to an agent."""
+        return self._unread.get(partition, 0)
+
+    def read_state(self, tp: TP) -> ReadState:
+        return self._reader.read_state(tp)
+
+    async def offsets_at(self, times_s: Mapping[TP, float]) -> dict[TP, int]:
+        return cast(dict[TP, int], await self._reader.call_thread(self._reader.offsets_at, times_s))
+
+    async def bounds(self, tps: Iterable[TP]) -> dict[TP, tuple[int, int]]:
+        return cast(dict[TP, tuple[int, int]], await self._reader.call_thread(self._reader.bounds, list(tps)))
+
+    async def commit_or_raise(self, offsets: Mapping[TP, int]) -> None:
+        """Commit, raising KafkaError where the partition is not assigned or the broker refuses: it takes commits of
+        members of the group's current generation only."""
+        await self._reader.call_thread(self._reader.commit_or_raise, offsets)
+
+    async def _add_gap(self, tp: TP, offset_from: int, offset_to: int) -> None:
+        """Offsets between two batches need no book-keeping: what is committed comes from the owner."""
+
+    def _new_offset(self, tp: TP) -> int | None:
+        self._acked[tp].clear()
+        self._acked_index[tp].clear()
+        return self.host.settled_offset(tp)

@@ -1,0 +1,26 @@
+"""Named moments of a partition's transaction, so that tests can kill a worker exactly there."""
+
+from enum import StrEnum
+from typing import Protocol
+
+
+class FaultPoint(StrEnum):
+    PRODUCER_STARTED = "producer_started"
+    """The old owner is fenced; memory is not read yet."""
+    REWOUND = "rewound"
+    """Memory is restored and reading starts again; no tick was made yet."""
+    TRANSACTION_BEGUN = "transaction_begun"
+    RECORDS_SENT = "records_sent"
+    """All records of the transaction are with the producer, acknowledged or not."""
+    RECORDS_ACKNOWLEDGED = "records_acknowledged"
+    """All records are in the log, the transaction is open."""
+    COMMITTED = "committed"
+
+
+class FaultPoints(Protocol):
+    async def reached(self, point: FaultPoint, partition: int) -> None: ...
+
+
+class NoFaults:
+    async def reached(self, point: FaultPoint, partition: int) -> None:
+        """Nothing happens; production uses this one."""

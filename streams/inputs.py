@@ -1,0 +1,8 @@
+"""The topics that a worker reads, by their logical names; all of them have the same number of partitions."""
+
+TELEMETRY_TOPICS = ("telemetry.requests", "telemetry.gpus", "telemetry.replicas", "telemetry.targets")
+INPUT_TOPICS = (*TELEMETRY_TOPICS, "policies", "outcomes")
+MEMORY_TOPICS = ("controllers", "policies")
+"""Compacted topics that are read to their end before a partition is worked on."""
+CO_PARTITIONED_TOPICS = (*INPUT_TOPICS, "controllers")
+OUTPUT_TOPICS = ("signals", "decisions.scaling", "controllers")

@@ -1,0 +1,74 @@
+"""Reads what is remembered of a partition: the compacted topics `controllers` and `policies`, to their end.
+
+Faust's own consumer reads uncommitted records, so this one is ours and reads committed: what an aborted transaction
+left is not there, and an owner reads after its producer's start has ended the transactions before it.
+"""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from aiokafka import AIOKafkaConsumer, ConsumerRecord, TopicPartition
+from aiokafka.errors import KafkaError
+
+READ_TIMEOUT_S = 60.0
+POLL_TIMEOUT_MS = 50
+"""Short, since a poll that finds nothing but the end marker of a transaction waits for all of it."""
+
+
+class MemoryUnreadableError(Exception):
+    """Kafka did not give the memory in time. Retryable."""
+
+
+@dataclass(slots=True)
+class CompactedPartition:
+    """The newest message of each key of one topic's partition, tombstones left out, and the next offset to read."""
+
+    newest: dict[bytes, ConsumerRecord] = field(default_factory=dict)
+    next_offset: int = 0
+
+    def add(self, message: ConsumerRecord) -> None:
+        if message.key is None:
+            return
+        if message.value is None:
+            self.newest.pop(message.key, None)
+        else:
+            self.newest[message.key] = message
+
+
+class MemoryReader:
+    """Reads partitions of compacted topics from their beginning to their end, read committed."""
+
+    def __init__(self, open_consumer: Callable[..., AIOKafkaConsumer]) -> None:
+        self._open_consumer = open_consumer
+
+    async def read(self, topics: Sequence[str], partition: int) -> dict[str, CompactedPartition]:
+        """The given partition of each topic (names on the cluster). Raises MemoryUnreadableError."""
+        tps = [TopicPartition(topic, partition) for topic in topics]
+        consumer = self._open_consumer(isolation_level="read_committed", auto_offset_reset="earliest")
+        try:
+            async with asyncio.timeout(READ_TIMEOUT_S):
+                await consumer.start()
+                return await _read_to_end(consumer, tps)
+        except (TimeoutError, KafkaError, OSError) as error:
+            raise MemoryUnreadableError(f"{', '.join(topics)}, partition {partition}: {error!r}") from error
+        finally:
+            await consumer.stop()
+
+
+async def _read_to_end(consumer: AIOKafkaConsumer, tps: list[TopicPartition]) -> dict[str, CompactedPartition]:
+    consumer.assign(tps)
+    firsts = await consumer.beginning_offsets(tps)
+    ends = await consumer.end_offsets(tps)
+    for tp in tps:
+        consumer.seek(tp, firsts[tp])
+    partitions = {tp.topic: CompactedPartition() for tp in tps}
+    # Positions, not records, tell the end: the last offsets of a log of transactions are control records.
+    while any([await consumer.position(tp) < ends[tp] for tp in tps]):
+        polled = await consumer.getmany(timeout_ms=POLL_TIMEOUT_MS)
+        for tp, messages in polled.items():
+            for message in messages:
+                partitions[tp.topic].add(message)
+    for tp in tps:
+        partitions[tp.topic].next_offset = await consumer.position(tp)
+    return partitions

@@ -1,0 +1,318 @@
+"""Owns one partition: takes it over, feeds its ticks' source, writes the ticks in transactions, gives it back.
+
+The order is what makes ticks exactly once. Taking over: start the producer (this fences the owner before), read what is
+remembered to its end, rewind the telemetry, tick. Whatever fails on the way or in a transaction, the partition is taken
+over anew: the log alone knows which transaction was committed, and memory and windows are rebuilt from it.
+"""
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Protocol
+
+import structlog
+from aiokafka.errors import KafkaError
+from faust.types import TP
+
+from streams.batching_consumer import PolledBatch, ReadState
+from streams.fault_points import FaultPoint, FaultPoints
+from streams.inputs import INPUT_TOPICS, MEMORY_TOPICS
+from streams.memory_reader import MemoryReader, MemoryUnreadableError
+from streams.outgoing import transaction_records
+from streams.tick_source import Effects, StartPositions, TickSource
+from streams.transactions import FencedError, PartitionTransactions, TransactionFailedError
+from streams.worker_metrics import WorkerMetrics
+from wire.topics import TopicNames
+
+TRANSACTION_TICKS_MAX = 2000
+"""Most ticks in one transaction: some 3 MB and half a second, well inside the transaction's timeout."""
+PENDING_TICKS_MAX = 8000
+"""More unwritten ticks than this and reading waits."""
+LINGER_S = 0.01
+"""How long the first due tick waits for those of other endpoints."""
+REVOKE_TIMEOUT_S = 1.0
+MEMBERSHIP_TIMEOUT_S = 10.0
+RETRY_S = 0.5
+
+log = structlog.get_logger()
+
+
+class OwnerState(StrEnum):
+    TAKING_OVER = "taking_over"
+    WORKING = "working"
+    LOST = "lost"
+    """Fenced, and no member of the group any more: nothing is read or written until the next rebalance."""
+    STOPPED = "stopped"
+
+
+class Reader(Protocol):
+    """The consumer, as an owner uses it."""
+
+    async def rewind(self, partition: int, offsets: Mapping[TP, int]) -> int: ...
+    def forget(self, partition: int) -> None: ...
+    def batch_read(self, partition: int, session: int) -> bool: ...
+    def unread_batches(self, partition: int) -> int: ...
+    def read_state(self, tp: TP) -> ReadState: ...
+    async def offsets_at(self, times_s: Mapping[TP, float]) -> dict[TP, int]: ...
+    async def bounds(self, tps: list[TP]) -> dict[TP, tuple[int, int]]: ...
+    async def commit_or_raise(self, offsets: Mapping[TP, int]) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class OwnerPorts:
+    """What all owners of a worker share. `fail` ends the process with an exception."""
+
+    names: TopicNames
+    reader: Reader
+    memory: MemoryReader
+    clock: Callable[[], float]
+    faults: FaultPoints
+    metrics: WorkerMetrics
+    fail: Callable[[BaseException], None]
+
+
+class PartitionOwner:
+    """See the module's text. `start` once, `stop` once; `take` and `idle` between them, on the same event loop."""
+
+    def __init__(
+        self,
+        partition: int,
+        make_source: Callable[[int], TickSource],
+        transactions: PartitionTransactions,
+        ports: OwnerPorts,
+    ) -> None:
+        self.partition = partition
+        self.state = OwnerState.TAKING_OVER
+        self._make_source = make_source
+        self._source = make_source(partition)
+        self._transactions = transactions
+        self._ports = ports
+        self._inputs = {topic: TP(ports.names.real(topic), partition) for topic in INPUT_TOPICS}
+        self._logical = {tp.topic: topic for topic, tp in self._inputs.items()}
+        self._log = log.bind(partition=partition)
+        self._stopping = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+        self._reset()
+
+    def _reset(self) -> None:
+        self._pending: list[Effects] = []
+        self._writing = False
+        self._due = asyncio.Event()
+        self._room = asyncio.Event()
+        self._room.set()
+        self._next_offsets: dict[str, int] = {}
+        self._settled: dict[str, int] = {}
+        self._fetches_seen: dict[str, int | None] = {}
+        self._ends_read_s: dict[str, float] = {}
+        self._looked_s = self._ports.clock()
+
+    # -- life ---------------------------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        self._task = asyncio.create_task(self._run(), name=f"partition-{self.partition}")
+
+    async def stop(self) -> None:
+        """Give the partition back: commit what is due if Kafka acknowledges it within a second, else abort."""
+        self._stopping.set()
+        self._due.set()
+        task = self._task
+        if task is not None:
+            await asyncio.wait([task], timeout=REVOKE_TIMEOUT_S if self.state is OwnerState.WORKING else 0)
+            if not task.done():
+                task.cancel()
+                await asyncio.wait([task])
+                await self._transactions.abort()
+        self.state = OwnerState.STOPPED
+        self._room.set()
+        self._ports.reader.forget(self.partition)
+        await self._transactions.close()
+
+    async def _run(self) -> None:
+        try:
+            while not self._stopping.is_set():
+                await self._own()
+        except asyncio.CancelledError:
+            raise
+        except Exception as error:
+            # Anything else is a bug of ours: a worker that goes on without one of its partitions hides it.
+            self._ports.fail(error)
+
+    async def _own(self) -> None:
+        """Take the partition over and work on it until something fails or it is given back."""
+        try:
+            await self._take_over()
+            await self._write_ticks()
+        except FencedError:
+            await self._after_fence()
+        except (TransactionFailedError, MemoryUnreadableError, KafkaError) as error:
+            self._let_go(OwnerState.TAKING_OVER)
+            self._ports.metrics.retaken.add(1)
+            self._log.warning("partition_retaken", error=str(error))
+            await self._pause(RETRY_S)
+
+    async def _pause(self, seconds: float) -> None:
+        """Wait, but not once the partition is to be given back."""
+        waiter = asyncio.create_task(self._stopping.wait())
+        await asyncio.wait([waiter], timeout=seconds)
+        waiter.cancel()
+
+    def _let_go(self, state: OwnerState) -> None:
+        """Read and tick no more; what was not committed is made again from the log."""
+        self.state = state
+        self._ports.reader.forget(self.partition)
+        self._reset()
+
+    async def _after_fence(self) -> None:
+        """Somebody started our producer's successor, or the broker ended a transaction that took too long.
+
+        A commit of offsets tells: the broker takes it from members of the group's current generation only. Still a
+        member: the partition is ours, and is taken over anew. Else it is lost until the group's next rebalance.
+        """
+        offset = self._next_offsets.get("telemetry.requests", 0)
+        self._let_go(OwnerState.TAKING_OVER)
+        self._ports.metrics.fenced.add(1)
+        while not self._stopping.is_set():
+            try:
+                async with asyncio.timeout(MEMBERSHIP_TIMEOUT_S):
+                    await self._ports.reader.commit_or_raise({self._inputs["telemetry.requests"]: offset})
+            except TimeoutError:
+                await self._pause(RETRY_S)
+            except KafkaError as error:
+                self.state = OwnerState.LOST
+                self._log.warning("partition_lost", error=repr(error))
+                await self._transactions.close()
+                await self._stopping.wait()
+            else:
+                self._log.warning("partition_fenced_while_assigned")
+                return
+
+    # -- taking over --------------------------------------------------------------------------------------------
+
+    async def _take_over(self) -> None:
+        started_s = self._ports.clock()
+        await self._transactions.start()
+        memory = await self._ports.memory.read(
+            [self._ports.names.real(topic) for topic in MEMORY_TOPICS], self.partition
+        )
+        source = self._make_source(self.partition)
+        plan = source.restore({self._ports.names.logical(topic): read for topic, read in memory.items()}, started_s)
+        offsets = await self._start_offsets(plan)
+        self._reset()
+        self._source = source
+        self._next_offsets = {self._logical[tp.topic]: offset for tp, offset in offsets.items()}
+        self.state = OwnerState.WORKING
+        await self._ports.reader.rewind(self.partition, offsets)
+        await self._ports.faults.reached(FaultPoint.REWOUND, self.partition)
+        self._log.info("partition_taken_over", seconds=round(self._ports.clock() - started_s, 3))
+
+    async def _start_offsets(self, plan: StartPositions) -> dict[TP, int]:
+        by_time = {self._inputs[topic]: at_s for topic, at_s in plan.times_s.items()}
+        found = await self._ports.reader.offsets_at(by_time)
+        bounds = await self._ports.reader.bounds(list(self._inputs.values()))
+        offsets = {}
+        for topic, tp in self._inputs.items():
+            first, end = bounds[tp]
+            wanted = [offset for offset in (found.get(tp), plan.offsets.get(topic)) if offset is not None]
+            offsets[tp] = max(first, min(min(wanted, default=first), end))
+        return offsets
+
+    # -- reading ------------------------------------------------------------------------------------------------
+
+    async def take(self, topic: str, batch: PolledBatch) -> None:
+        """Feed one poll of a topic (logical name); waits while too many ticks are unwritten."""
+        if not self._ports.reader.batch_read(self.partition, batch.session):
+            return
+        effects = self._source.feed(topic, batch.messages, self._ports.clock())
+        self._next_offsets[topic] = batch.messages[-1].offset + 1
+        self._add(effects)
+        await self._room.wait()
+
+    def idle(self) -> None:
+        """Let time pass if everything was read: up to the moment for which every topic's end is known to be read."""
+        if self.state is not OwnerState.WORKING:
+            return
+        read_until_s = self._read_until_s()
+        if read_until_s is not None:
+            self._add(self._source.advance(read_until_s))
+
+    def _read_until_s(self) -> float | None:
+        """The clock when the last fetch of the topic that lags most showed its end; null unless all are at it.
+
+        A fetch is seen here a moment after it came, so the clock of the look before is taken: anything later may have
+        been written meanwhile. While the broker is away nothing is fetched, and time stands still.
+        """
+        looked_s, self._looked_s = self._looked_s, self._ports.clock()
+        at_end = self._ports.reader.unread_batches(self.partition) == 0
+        for topic, tp in self._inputs.items():
+            read = self._ports.reader.read_state(tp)
+            at_end = at_end and read.at_end
+            if read.at_end and read.fetched != self._fetches_seen.get(topic):
+                self._fetches_seen[topic] = read.fetched
+                self._ends_read_s[topic] = looked_s
+        if not at_end or len(self._ends_read_s) < len(self._inputs):
+            return None
+        return min(self._ends_read_s.values())
+
+    @property
+    def lag_s(self) -> float | None:
+        """How far processing time is behind the clock; null before anything was read."""
+        processed_s = self._source.processed_s
+        return None if processed_s is None else self._ports.clock() - processed_s
+
+    @property
+    def is_caught_up(self) -> bool:
+        return (
+            self.state is OwnerState.WORKING
+            and self._ports.reader.unread_batches(self.partition) == 0
+            and all(self._ports.reader.read_state(tp).at_end for tp in self._inputs.values())
+        )
+
+    def read_positions(self) -> dict[TP, int]:
+        """The next offset of each input to feed. With nothing on its way it is the consumer's own position, which
+        passes the markers of transactions that no record shows."""
+        if self._ports.reader.unread_batches(self.partition):
+            return {self._inputs[topic]: offset for topic, offset in self._next_offsets.items()}
+        reads = {tp: self._ports.reader.read_state(tp).position for tp in self._inputs.values()}
+        return {tp: position for tp, position in reads.items() if position is not None}
+
+    def settled_offset(self, tp: TP) -> int | None:
+        """The offset up to which everything that `tp` caused is committed."""
+        topic = self._logical[tp.topic]
+        settled = self._settled if self._pending or self._writing else self._next_offsets
+        return settled.get(topic)
+
+    # -- writing ------------------------------------------------------------------------------------------------
+
+    def _add(self, effects: Sequence[Effects]) -> None:
+        if not effects:
+            return
+        self._pending.extend(effects)
+        self._due.set()
+        if len(self._pending) > PENDING_TICKS_MAX:
+            self._room.clear()
+
+    async def _write_ticks(self) -> None:
+        while True:
+            await self._due.wait()
+            if self._stopping.is_set() and not self._pending:
+                return
+            if len(self._pending) < TRANSACTION_TICKS_MAX and not self._stopping.is_set():
+                await asyncio.sleep(LINGER_S)
+            await self._write_some()
+
+    async def _write_some(self) -> None:
+        effects, self._pending = self._pending[:TRANSACTION_TICKS_MAX], self._pending[TRANSACTION_TICKS_MAX:]
+        if not self._pending:
+            self._due.clear()
+            covered = dict(self._next_offsets)
+        else:
+            covered = self._settled
+        self._writing = True
+        started_s = self._ports.clock()
+        await self._transactions.write(transaction_records(effects, self._ports.names, self.partition))
+        self._writing = False
+        self._settled = covered
+        self._ports.metrics.transaction_written(len(effects), self._ports.clock() - started_s)
+        if len(self._pending) <= PENDING_TICKS_MAX:
+            self._room.set()

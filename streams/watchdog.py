@@ -1,0 +1,96 @@
+"""Ends a worker that is alive and stuck, so that its partitions move.
+
+A consumer can stand still after a broker's restart while its heartbeats go on. So the log's ends are asked for over a
+connection of our own, and compared with what was fed: an end that moves before a position that does not is a stall.
+"""
+
+import asyncio
+from collections.abc import Callable, Mapping
+
+from aiokafka import AIOKafkaConsumer, TopicPartition
+from aiokafka.errors import KafkaError
+from faust.types import TP
+
+from streams.assignment import Assignments
+from streams.partition_owner import OwnerState
+
+
+class WorkerStuckError(Exception):
+    """No progress for too long although there is work. The message names where."""
+
+
+class StallDetector:
+    """Finds positions that stay while their log's end is ahead of them. Pure: times in s come in as arguments."""
+
+    def __init__(self, stall_s: float) -> None:
+        self._stall_s = stall_s
+        self._since: dict[TP, tuple[int, float]] = {}
+
+    def stalled(self, positions: Mapping[TP, int], ends: Mapping[TP, int], now_s: float) -> list[TP]:
+        """Partitions whose position has not moved for `stall_s` while it was behind the end."""
+        found = []
+        for tp in [tp for tp in self._since if tp not in positions]:
+            del self._since[tp]
+        for tp, position in positions.items():
+            before = self._since.get(tp)
+            if position >= ends.get(tp, 0) or before is None or before[0] != position:
+                self._since[tp] = (position, now_s)
+            elif now_s - before[1] >= self._stall_s:
+                found.append(tp)
+        return found
+
+
+class Watchdog:
+    """Looks every `every_s`; `watch` raises WorkerStuckError. While Kafka does not answer nothing counts as a stall."""
+
+    def __init__(
+        self, assignments: Assignments, open_consumer: Callable[..., AIOKafkaConsumer], stall_s: float = 60.0
+    ) -> None:
+        self._assignments = assignments
+        self._open_consumer = open_consumer
+        self._stall_s = stall_s
+        self._detector = StallDetector(stall_s)
+        self._idle_since: dict[int, float] = {}
+
+    async def watch(self) -> None:
+        every_s = self._stall_s / 6
+        loop = asyncio.get_running_loop()
+        consumer = self._open_consumer()
+        await consumer.start()
+        try:
+            while True:
+                await asyncio.sleep(every_s)
+                await self._look(consumer, loop.time(), every_s)
+        finally:
+            await consumer.stop()
+
+    async def _look(self, consumer: AIOKafkaConsumer, now_s: float, timeout_s: float) -> None:
+        positions = self._positions()
+        try:
+            async with asyncio.timeout(timeout_s):
+                ends = await consumer.end_offsets([TopicPartition(tp.topic, tp.partition) for tp in positions])
+        except (TimeoutError, KafkaError):
+            self._detector = StallDetector(self._stall_s)
+            self._idle_since.clear()
+            return
+        stalled = self._detector.stalled(
+            positions, {TP(tp.topic, tp.partition): end for tp, end in ends.items()}, now_s
+        )
+        if stalled:
+            raise WorkerStuckError("no progress on " + ", ".join(f"{tp.topic}/{tp.partition}" for tp in stalled))
+        self._check_owners(now_s)
+
+    def _positions(self) -> dict[TP, int]:
+        positions: dict[TP, int] = {}
+        for owner in self._assignments.owners.values():
+            if owner.state is OwnerState.WORKING:
+                positions |= owner.read_positions()
+        return positions
+
+    def _check_owners(self, now_s: float) -> None:
+        """An owner that neither works nor is stopped for long is as stuck as a position."""
+        idle = {p for p, owner in self._assignments.owners.items() if owner.state is not OwnerState.WORKING}
+        self._idle_since = {partition: self._idle_since.get(partition, now_s) for partition in idle}
+        stuck = [partition for partition, since_s in self._idle_since.items() if now_s - since_s >= self._stall_s]
+        if stuck:
+            raise WorkerStuckError(f"partitions {sorted(stuck)} are assigned and not worked on")

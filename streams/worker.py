@@ -1,0 +1,118 @@
+"""A worker: the Faust application, the owners of its partitions, and what watches over them, as one thing to run."""
+
+import asyncio
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+
+from streams.assignment import Assignments
+from streams.fault_points import FaultPoints, NoFaults
+from streams.faust_app import Group, GroupOptions, build_app
+from streams.memory_reader import MemoryReader
+from streams.partition_owner import OwnerPorts, PartitionOwner
+from streams.tick_source import TickSource
+from streams.transactions import PartitionTransactions
+from streams.watchdog import Watchdog
+from streams.worker_metrics import WorkerMetrics
+from wire.kafka import KafkaAccess, open_consumer, open_producer
+from wire.topics import TopicNames
+
+
+@dataclass(frozen=True, kw_only=True)
+class WorkerOptions:
+    """`clock` gives UNIX seconds. `lag_max_s`: a worker further behind is not ready. `stall_s`: without progress for
+    this long, although there is work, it ends. `faults` is for tests."""
+
+    access: KafkaAccess
+    names: TopicNames
+    group: GroupOptions
+    clock: Callable[[], float]
+    lag_max_s: float = 10.0
+    stall_s: float = 60.0
+    faults: FaultPoints = field(default_factory=NoFaults)
+
+
+class Worker:
+    """Runs until it is told to stop, or something ends it. `make_source` makes the ticks' source of a partition."""
+
+    def __init__(self, options: WorkerOptions, make_source: Callable[[int], TickSource]) -> None:
+        self._options = options
+        self._make_source = make_source
+        self._metrics = WorkerMetrics()
+        self.assignments = Assignments(options.names, self._make_owner)
+        self._app = build_app(Group(options.group, options.access, options.names, self.assignments))
+        self._memory = MemoryReader(partial(open_consumer, options.access))
+        self._failure: asyncio.Future[None] | None = None
+        self._observe()
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Work until `stop` is set, then give all partitions back.
+
+        Raises WorkerStuckError, SplitAssignmentError, KafkaError when Kafka cannot be reached at the start, and
+        whatever a bug of ours raises.
+        """
+        self._failure = asyncio.get_running_loop().create_future()
+        watchdog = Watchdog(self.assignments, partial(open_consumer, self._options.access), self._options.stall_s)
+        parts = {
+            asyncio.create_task(self._run_app(), name="faust"),
+            asyncio.create_task(self.assignments.idle_forever(), name="idle"),
+            asyncio.create_task(watchdog.watch(), name="watchdog"),
+            asyncio.create_task(_wait_for(stop), name="stop"),
+            asyncio.ensure_future(self._failure),
+        }
+        try:
+            done, _ = await asyncio.wait(parts, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            await self.assignments.revoke()
+            for part in parts:
+                part.cancel()
+            await asyncio.wait(parts)
+            await self._app.stop()
+        for part in done:
+            part.result()
+
+    def is_ready(self) -> bool:
+        return self.assignments.is_ready(self._options.lag_max_s)
+
+    async def _run_app(self) -> None:
+        await self._app.start()
+        await self._app.wait_until_stopped()
+
+    def _fail(self, error: BaseException) -> None:
+        if self._failure is not None and not self._failure.done():
+            self._failure.set_exception(error)
+
+    def _make_owner(self, partition: int) -> PartitionOwner:
+        options = self._options
+        transactions = PartitionTransactions(
+            partition, f"{options.group.app}-{partition}", partial(open_producer, options.access), options.faults
+        )
+        ports = OwnerPorts(
+            names=options.names,
+            reader=self._app.reader,
+            memory=self._memory,
+            clock=options.clock,
+            faults=options.faults,
+            metrics=self._metrics,
+            fail=self._fail,
+        )
+        return PartitionOwner(partition, self._make_source, transactions, ports)
+
+    def _observe(self) -> None:
+        self._metrics.observe_gauge("headrace_partition_lag_seconds", "s", self._lags)
+        self._metrics.observe_gauge("headrace_partitions_by_state", "1", self._states)
+
+    def _lags(self) -> Iterable[tuple[float, Mapping[str, str]]]:
+        for partition, owner in list(self.assignments.owners.items()):
+            lag_s = owner.lag_s
+            if lag_s is not None:
+                yield lag_s, {"partition": str(partition)}
+
+    def _states(self) -> Iterable[tuple[float, Mapping[str, str]]]:
+        states = [owner.state.value for owner in list(self.assignments.owners.values())]
+        for state in sorted(set(states)):
+            yield states.count(state), {"state": state}
+
+
+async def _wait_for(event: asyncio.Event) -> None:
+    await event.wait()

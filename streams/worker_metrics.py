@@ -1,0 +1,38 @@
+"""What a worker counts, as OpenTelemetry instruments; observed values are read when they are exported."""
+
+from collections.abc import Callable, Iterable, Mapping
+
+from opentelemetry import metrics
+from opentelemetry.metrics import CallbackOptions, Observation
+
+Observed = Callable[[], Iterable[tuple[float, Mapping[str, str]]]]
+
+
+class WorkerMetrics:
+    """Instruments of one worker process. `observe_gauge` and `observe_counter` add ones read from its owners."""
+
+    def __init__(self) -> None:
+        self._meter = metrics.get_meter("headrace.streams")
+        self.messages = self._meter.create_counter("headrace_messages_read", description="Kafka messages by topic")
+        self.ticks = self._meter.create_counter("headrace_ticks_written", description="ticks in committed transactions")
+        self.fenced = self._meter.create_counter("headrace_partitions_fenced")
+        self.retaken = self._meter.create_counter("headrace_partitions_retaken", description="after a failure")
+        self._transaction_s = self._meter.create_histogram("headrace_transaction_seconds", unit="s")
+
+    def transaction_written(self, ticks: int, seconds: float) -> None:
+        self.ticks.add(ticks)
+        self._transaction_s.record(seconds)
+
+    def observe_gauge(self, name: str, unit: str, read: Observed) -> None:
+        self._meter.create_observable_gauge(name, [_callback(read)], unit=unit)
+
+    def observe_counter(self, name: str, read: Observed) -> None:
+        """`read` gives totals since the process started."""
+        self._meter.create_observable_counter(name, [_callback(read)])
+
+
+def _callback(read: Observed) -> Callable[[CallbackOptions], Iterable[Observation]]:
+    def observe(_: CallbackOptions) -> Iterable[Observation]:
+        return [Observation(value, dict(labels)) for value, labels in read()]
+
+    return observe
