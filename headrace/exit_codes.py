@@ -1,5 +1,6 @@
 """How a Headrace process ends: one table for every command, and the exception that ends one with a message."""
 
+from collections.abc import Iterable
 from enum import IntEnum
 
 
@@ -7,25 +8,38 @@ class ExitCode(IntEnum):
     """Exit statuses. 0 to 2 mean the same for every command; the others tell a supervisor what to look at."""
 
     OK = 0
-    """Everything was done; a server was asked to stop and did."""
     INCOMPLETE = 1
-    """Done, but not all of it was good: dead letters in a replay, a check that found something."""
     USAGE = 2
-    """Could not run: a setting, a file or a policy is wrong. The message names it, and nothing was written."""
     UNAVAILABLE = 3
-    """Something outside is missing or does not answer: Kafka, Java, Maven, a port."""
     PARTITIONS = 4
-    """Topics are missing, or those that belong together have different numbers of partitions."""
     STORAGE = 5
-    """A disk is full, or a table's folder is gone or may not be written."""
     STUCK = 6
-    """There was work, and no progress for too long; a restart moves the work elsewhere."""
     CHILD_ENDED = 7
-    """`up` and `demo`: one of the processes that they run ended unexpectedly."""
     BUG = 70
-    """An exception that nobody expected; the log has its traceback."""
     INTERRUPTED = 130
-    """Ended by Ctrl-C before it was ready or done."""
+
+    @property
+    def meaning(self) -> str:
+        return _MEANINGS[self]
+
+
+_MEANINGS = {
+    ExitCode.OK: "done, or stopped as asked",
+    ExitCode.INCOMPLETE: "done, but not all of it was good",
+    ExitCode.USAGE: "could not run: a setting, a file or a policy is wrong",
+    ExitCode.UNAVAILABLE: "Kafka, Java, Maven or a port is missing or does not answer",
+    ExitCode.PARTITIONS: "topics are missing, or their numbers of partitions differ",
+    ExitCode.STORAGE: "a disk is full, or a folder is gone or may not be written",
+    ExitCode.STUCK: "there was work and no progress; start it again",
+    ExitCode.CHILD_ENDED: "a process that this one runs ended unexpectedly",
+    ExitCode.BUG: "an error that nobody expected; the log has its traceback",
+    ExitCode.INTERRUPTED: "interrupted before it was done",
+}
+
+
+def explain(codes: Iterable[ExitCode]) -> str:
+    """`Exit status: 0 done..., 2 could not run...`, for a command's help."""
+    return "Exit status: " + "; ".join(f"{code.value} {code.meaning}" for code in sorted(codes)) + "."
 
 
 class CannotRunError(Exception):

@@ -1,0 +1,124 @@
+"""Command-line flags made from a settings class, so that a setting is described in one place."""
+
+import inspect
+import typing
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Annotated, Any, Final, TypeVar
+
+import typer
+from pydantic import SecretStr
+from pydantic.fields import FieldInfo
+
+from headrace.exit_codes import ExitCode, explain
+from headrace.setting_ranges import allowed_text, without_none
+from headrace.settings import Settings, flag_of, load
+
+M = TypeVar("M", bound=Settings)
+
+
+class Positional:
+    """Marks a settings field that is given by its place: `folder: Annotated[Path, POSITIONAL]`."""
+
+
+POSITIONAL: Final = Positional()
+
+
+def new_app(help_text: str | None = None) -> typer.Typer:
+    """A Typer application that looks as all commands of Headrace do."""
+    return typer.Typer(
+        add_completion=False,
+        rich_markup_mode="rich",
+        help=unwrapped(help_text or "") or None,
+        pretty_exceptions_enable=False,
+        no_args_is_help=False,
+    )
+
+
+def settings_command(
+    app: typer.Typer, model: type[M], name: str | None = None, exits: Iterable[ExitCode] = ()
+) -> Callable[[Callable[[M], ExitCode | None]], Callable[[M], ExitCode | None]]:
+    """Register `function(settings) -> exit code` (None: 0) under the flags of `model`.
+
+    The function's docstring is the help; `exits` are the statuses it may end with beside 0 and 2. Values arrive as
+    text and are checked by `load`, all at once. Secrets have no flag: a command line is seen by every user.
+    """
+
+    def register(function: Callable[[M], ExitCode | None]) -> Callable[[M], ExitCode | None]:
+        def run(config: Path | None, **flags: object) -> None:
+            code = function(load(model, flags, config))
+            raise typer.Exit(ExitCode.OK if code is None else code)
+
+        own_first = sorted(model.model_fields.items(), key=lambda item: model.__mro__.index(model.home_of(item[0])))
+        parameters = [_parameter(model, field, info) for field, info in own_first if not _is_secret(info)]
+        run.__signature__ = inspect.Signature([_CONFIG, *parameters])  # type: ignore[attr-defined]  # read by Typer
+        run.__annotations__ = {parameter.name: parameter.annotation for parameter in [_CONFIG, *parameters]}
+        run.__doc__ = unwrapped(inspect.getdoc(function) or "")
+        app.command(name, epilog=explain({ExitCode.OK, ExitCode.USAGE, *exits}))(run)
+        return function
+
+    return register
+
+
+def unwrapped(text: str) -> str:
+    """Help text with each paragraph on one line, for the terminal to wrap; indented examples stay as they are."""
+    paragraphs = text.strip().split("\n\n")
+    return "\n\n".join(part if "\n    " in f"\n{part}" else " ".join(part.split()) for part in paragraphs)
+
+
+_CONFIG = inspect.Parameter(
+    "config",
+    inspect.Parameter.KEYWORD_ONLY,
+    default=None,
+    annotation=Annotated[
+        Path | None,
+        typer.Option(
+            help=r"TOML file with settings, in sections such as \[kafka] (HEADRACE_CONFIG).", rich_help_panel="Options"
+        ),
+    ],
+)
+
+
+def _parameter(model: type[Settings], name: str, info: FieldInfo) -> inspect.Parameter:
+    annotation = without_none(info.annotation)
+    shown = _help(model, name, info)
+    if any(isinstance(mark, Positional) for mark in info.metadata):
+        kind: Any = str | None
+        option: Any = typer.Argument(help=shown, show_default=False, metavar=name.upper())
+    elif annotation is bool:
+        kind = bool | None
+        option = typer.Option(
+            f"{flag_of(name)}/--no-{flag_of(name)[2:]}", help=shown, rich_help_panel=_panel(model, name)
+        )
+    else:
+        kind = list[str] | None if typing.get_origin(annotation) is tuple else str | None
+        option = typer.Option(
+            flag_of(name), help=shown, metavar=_metavar(annotation), rich_help_panel=_panel(model, name)
+        )
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Annotated[kind, option])
+
+
+def _help(model: type[Settings], name: str, info: FieldInfo) -> str:
+    facts = []
+    if info.is_required():
+        facts.append("required")
+    elif info.default_factory is None and info.default not in (None, ""):
+        facts.append(f"default: {info.default}")
+    if without_none(info.annotation) in (int, float):
+        facts.append(allowed_text(info))
+    facts.append(model.variable_of(name))
+    return f"{info.description or ''} ({'; '.join(facts)})".strip().replace("[", r"\[")
+
+
+def _metavar(annotation: Any) -> str:
+    if typing.get_origin(annotation) is typing.Literal:
+        return "|".join(str(choice) for choice in typing.get_args(annotation))
+    return {int: "N", float: "NUMBER", Path: "PATH"}.get(annotation, "TEXT")
+
+
+def _panel(model: type[Settings], name: str) -> str:
+    return f"Settings: {model.section_of(name)}"
+
+
+def _is_secret(info: FieldInfo) -> bool:
+    return without_none(info.annotation) is SecretStr

@@ -1,0 +1,44 @@
+"""Logs on stderr: one event name with fields a line, ours and the libraries' alike."""
+
+import logging
+import sys
+
+import structlog
+from structlog.typing import Processor
+
+from headrace.settings import ProcessSettings
+
+_QUIET = {"aiokafka": logging.WARNING, "faust": logging.WARNING, "mode": logging.WARNING, "asyncio": logging.WARNING}
+"""Libraries whose information is ours told twice; `--log-level debug` shows it all."""
+
+
+def configure_logs(settings: ProcessSettings, process: str) -> None:
+    """Send structlog and the standard library's logging through one formatter to stderr."""
+    shared: list[Processor] = [
+        structlog.contextvars.merge_contextvars,
+        structlog.stdlib.add_logger_name,
+        structlog.stdlib.add_log_level,
+        structlog.processors.TimeStamper(fmt="iso", utc=True),
+    ]
+    console = settings.log_format == "console" or (settings.log_format == "auto" and sys.stderr.isatty())
+    final: list[Processor] = (
+        [structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty())]
+        if console
+        else [structlog.processors.format_exc_info, structlog.processors.JSONRenderer()]
+    )
+    formatter = structlog.stdlib.ProcessorFormatter(
+        foreign_pre_chain=shared, processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, *final]
+    )
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(formatter)
+    level = getattr(logging, settings.log_level.upper())
+    logging.basicConfig(handlers=[handler], level=level, force=True)
+    for name, quiet in _QUIET.items():
+        logging.getLogger(name).setLevel(level if level == logging.DEBUG else max(level, quiet))
+    structlog.configure(
+        processors=[*shared, structlog.stdlib.ProcessorFormatter.wrap_for_formatter],
+        wrapper_class=structlog.make_filtering_bound_logger(level),
+        logger_factory=structlog.stdlib.LoggerFactory(),
+        cache_logger_on_first_use=False,
+    )
+    structlog.contextvars.bind_contextvars(process=process)

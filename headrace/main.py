@@ -1,0 +1,75 @@
+"""The command line. A command's module is imported when it is called, so a worker never loads what a sink needs."""
+
+import importlib
+import sys
+from collections.abc import Callable, Sequence
+
+import typer
+
+from headrace.exit_codes import CannotRunError, ExitCode
+from headrace.flags import new_app
+
+HELP = """Per-second telemetry of model servers in, scaling decisions with reasons out.
+
+Telemetry goes through Kafka; workers compute windows, signals and decisions from it; the sink keeps every topic in
+Delta tables. On one machine, with everything included:
+
+    headrace demo                      a real engine under load, decisions live
+    headrace up --policies DIR         broker, workers and sink for your own telemetry
+
+Against a cluster, each of these takes --bootstrap HOST:PORT (HEADRACE_BOOTSTRAP):
+
+    headrace topics create             make the topics
+    headrace policy apply DIR          publish what you want for each endpoint
+    headrace worker                    decide; start as many as you like
+    headrace sink --tables DIR         keep everything
+    headrace collect                   read an engine's /metrics into Kafka
+
+Every setting is a flag, a variable HEADRACE_* or a line of a TOML file (--config). `headrace COMMAND --help` has them.
+"""
+
+COMMANDS = {
+    "up": "Run everything on this machine: broker, topics, policies, workers, sink.",
+    "demo": "Run everything with a real engine under changing load, and show what is decided.",
+    "broker": "Run a real Apache Kafka alone, and print its address.",
+    "topics": "Create, list or check the topics.",
+    "policy": "Check a folder of policies, or publish it.",
+    "worker": "Compute windows, signals and decisions of some partitions.",
+    "sink": "Write every topic into its Delta table, each record once.",
+    "collect": "Turn an engine's /metrics, or a recording of it, into telemetry.",
+    "replay": "Compute the decisions of a file of telemetry.",
+    "export": "Write a replay file from what Kafka holds.",
+    "tables": "List and count the Delta tables.",
+}
+
+app = new_app(HELP)
+_PASS_ON = {"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []}
+
+
+def _lazy(name: str) -> Callable[[typer.Context], None]:
+    def call(context: typer.Context) -> None:
+        module = importlib.import_module(f"headrace.commands.{name}")
+        try:
+            code = module.app(args=context.args, prog_name=f"headrace {name}", standalone_mode=False)
+        except (KeyboardInterrupt, typer.Abort):
+            code = ExitCode.INTERRUPTED
+        raise typer.Exit(code or ExitCode.OK)
+
+    return call
+
+
+for _name, _help in COMMANDS.items():
+    app.command(_name, help=_help, context_settings=dict(_PASS_ON), add_help_option=False)(_lazy(_name))
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run one command and exit with its status; what a user did wrong is told without a traceback."""
+    try:
+        app(args=arguments, prog_name="headrace")
+    except CannotRunError as error:
+        print(error.message, file=sys.stderr)  # noqa: T201  # the message is the program's answer
+        sys.exit(error.code)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,90 @@
+"""The frame of every long-running process: settings in, signals, logs, health and metrics around, an exit code out."""
+
+import asyncio
+import contextlib
+import signal
+import sys
+from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+import structlog
+
+from headrace.clock import Clock
+from headrace.exit_codes import CannotRunError, ExitCode
+from headrace.health import Health, HealthServer
+from headrace.logs import configure_logs
+from headrace.settings import ProcessSettings
+from headrace.telemetry import start_metrics
+
+log = structlog.get_logger("headrace.process")
+
+S = TypeVar("S", bound=ProcessSettings)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Process(Generic[S]):
+    """What a process's main coroutine is given. It returns soon after `stop` is set (SIGTERM or SIGINT)."""
+
+    name: str
+    settings: S
+    clock: Clock
+    health: Health
+    stop: asyncio.Event
+
+
+Main = Callable[[Process[S]], Awaitable[ExitCode | None]]
+
+
+def run_process(name: str, settings: S, main: Main[S]) -> ExitCode:
+    """Run `main` until it returns, with /healthz, /readyz and /metrics served beside it; the exit code.
+
+    The first SIGTERM or SIGINT sets `process.stop`; a second SIGINT ends the process at once with 130. CannotRunError
+    becomes its message on stderr, any other exception a logged traceback and BUG.
+    """
+    configure_logs(settings, name)
+    try:
+        clock = Clock.from_environment()
+        with asyncio.Runner() as runner:
+            code = runner.run(_run(name, settings, clock, main))
+    except CannotRunError as error:
+        print(error.message, file=sys.stderr)  # noqa: T201  # the message is the program's answer
+        code = error.code
+    except KeyboardInterrupt:
+        code = ExitCode.INTERRUPTED
+    except Exception:
+        log.exception("process_failed")
+        code = ExitCode.BUG
+    log.info("process_ended", exit_code=int(code))
+    return code
+
+
+async def _run(name: str, settings: S, clock: Clock, main: Main[S]) -> ExitCode:
+    health = Health(name)
+    process = Process(name=name, settings=settings, clock=clock, health=health, stop=asyncio.Event())
+    async with HealthServer(settings, health, start_metrics(name)):
+        with _signals_set(process.stop):
+            return await main(process) or ExitCode.OK
+
+
+@contextlib.contextmanager
+def _signals_set(stop: asyncio.Event) -> Iterator[None]:
+    """SIGTERM and SIGINT set `stop`; once it is set they end the process, with Python's default actions."""
+    loop = asyncio.get_running_loop()
+    signals = (signal.SIGTERM, signal.SIGINT)
+
+    def restore() -> None:
+        for number in signals:
+            loop.remove_signal_handler(number)
+
+    def ask_to_stop(number: signal.Signals) -> None:
+        log.info("stop_asked", signal=number.name)
+        stop.set()
+        restore()
+
+    for number in signals:
+        loop.add_signal_handler(number, ask_to_stop, number)
+    try:
+        yield
+    finally:
+        restore()

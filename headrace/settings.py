@@ -1,0 +1,229 @@
+"""Settings of every process: flags over `HEADRACE_*` variables over a TOML file over defaults, checked as a whole.
+
+A settings class is a frozen pydantic model; its fields are the flags (`health_port`: `--health-port`), the variables
+and the keys in the file's section. Variables of what many commands share are short (`HEADRACE_HEALTH_PORT`), those of
+one command name its section (`HEADRACE_BROKER_PORT`). Nothing but `load` reads the environment or the file, and it
+reports all that is wrong at once.
+"""
+
+import difflib
+import os
+import tomllib
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, ClassVar, Literal, NamedTuple, Self, TypeVar
+
+import pydantic
+from pydantic import Field, SecretStr
+from pydantic_core import ErrorDetails
+
+from headrace.exit_codes import CannotRunError
+from headrace.setting_ranges import allowed_text
+from wire.kafka import KafkaAccess
+from wire.topics import TopicNames
+
+PREFIX = "HEADRACE_"
+CONFIG_VARIABLE = "HEADRACE_CONFIG"
+SHARED_SECTIONS = ("kafka", "process")
+
+M = TypeVar("M", bound="Settings")
+
+
+class Settings(pydantic.BaseModel):
+    """Base of all settings. `section` is the table of the file that holds the fields defined in that class."""
+
+    model_config = pydantic.ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
+
+    section: ClassVar[str]
+
+    @classmethod
+    def __pydantic_init_subclass__(cls, **kwargs: Any) -> None:
+        if "section" not in cls.__dict__:
+            raise TypeError(f"{cls.__name__} needs its own `section: ClassVar[str]`")
+
+    @classmethod
+    def home_of(cls, field: str) -> type["Settings"]:
+        """The class that introduced a field."""
+        return [base for base in cls.__mro__ if issubclass(base, Settings) and field in base.model_fields][-1]
+
+    @classmethod
+    def section_of(cls, field: str) -> str:
+        """The file's section of a field."""
+        return cls.home_of(field).section
+
+    @classmethod
+    def variable_of(cls, field: str) -> str:
+        """The environment variable of a field."""
+        section = cls.section_of(field)
+        return f"{PREFIX}{field}".upper() if section in SHARED_SECTIONS else f"{PREFIX}{section}_{field}".upper()
+
+
+class ClusterSettings(Settings):
+    """How to speak to Kafka, wherever it is; the address is left to the subclasses."""
+
+    section: ClassVar[str] = "kafka"
+
+    security_protocol: Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"] = Field(
+        "PLAINTEXT", description="Whether Kafka's clients encrypt (SSL) and authenticate (SASL)."
+    )
+    sasl_mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "GSSAPI"] = Field(
+        "PLAIN", description="How to authenticate."
+    )
+    sasl_username: str | None = Field(None, description="User name for PLAIN and SCRAM.")
+    sasl_password: SecretStr | None = Field(None, description="Its password.")
+    ssl_cafile: Path | None = Field(None, description="PEM file of the authorities to trust; default: the system's.")
+    ssl_certfile: Path | None = Field(None, description="PEM file of the client's certificate.")
+    ssl_keyfile: Path | None = Field(None, description="PEM file of its private key.")
+    ssl_password: SecretStr | None = Field(None, description="Password of the private key.")
+    ssl_check_hostname: bool = Field(True, description="Whether the broker's certificate must name the broker.")
+    topic_prefix: str = Field(
+        "", max_length=200, pattern="^[a-zA-Z0-9._-]*$", description="Goes before the name of every topic."
+    )
+    partitions: int = Field(
+        12, ge=1, le=1000, description="Partitions of each topic: the most workers that can share the load."
+    )
+
+    @property
+    def topic_names(self) -> TopicNames:
+        return TopicNames(self.topic_prefix)
+
+    def access_to(self, bootstrap: str, client_id: str = "headrace") -> KafkaAccess:
+        """Raises ValueError with every contradiction, one a line."""
+        return KafkaAccess(
+            bootstrap=bootstrap,
+            security_protocol=self.security_protocol,
+            sasl_mechanism=self.sasl_mechanism,
+            sasl_username=self.sasl_username,
+            sasl_password=_plain(self.sasl_password),
+            ssl_cafile=_text(self.ssl_cafile),
+            ssl_certfile=_text(self.ssl_certfile),
+            ssl_keyfile=_text(self.ssl_keyfile),
+            ssl_password=_plain(self.ssl_password),
+            ssl_check_hostname=self.ssl_check_hostname,
+            client_id=client_id,
+        )
+
+
+class KafkaSettings(ClusterSettings):
+    """A command that needs a Kafka that runs already."""
+
+    section: ClassVar[str] = "kafka"
+
+    bootstrap: str = Field(
+        description="Kafka's address: HOST:PORT, several with commas. `headrace broker` runs one and prints its own."
+    )
+
+    @pydantic.model_validator(mode="after")
+    def _consistent(self) -> Self:
+        self.access_to(self.bootstrap)
+        return self
+
+    def access(self, client_id: str = "headrace") -> KafkaAccess:
+        return self.access_to(self.bootstrap, client_id)
+
+
+class ProcessSettings(Settings):
+    """What every long-running process has."""
+
+    section: ClassVar[str] = "process"
+
+    health_host: str = Field("127.0.0.1", description="Address on which /healthz, /readyz and /metrics are served.")
+    health_port: int = Field(0, ge=0, le=65_535, description="Their port; 0 takes a free one and logs it.")
+    health_file: Path | None = Field(None, description="File that gets their address (HOST:PORT) once it is served.")
+    log_level: Literal["debug", "info", "warning", "error"] = Field("info", description="Least level that is logged.")
+    log_format: Literal["auto", "console", "json"] = Field(
+        "auto", description="auto: console on a terminal, else one JSON object a line; always on stderr."
+    )
+
+
+class Given(NamedTuple):
+    """A value as it was given, and the words for where."""
+
+    value: object
+    origin: str
+
+
+def load(
+    model: type[M],
+    flags: Mapping[str, object],
+    config: Path | None = None,
+    environment: Mapping[str, str] = os.environ,
+) -> M:
+    """Flags (None: not given) over the environment over the file (`config`, else HEADRACE_CONFIG) over defaults.
+
+    Raises CannotRunError with one line for each setting that is wrong: where it came from, its value, what is allowed.
+    """
+    path = config or (Path(environment[CONFIG_VARIABLE]) if environment.get(CONFIG_VARIABLE) else None)
+    given, problems = _from_file(model, path) if path else ({}, [])
+    for name in model.model_fields:
+        variable = model.variable_of(name)
+        if environment.get(variable):
+            given[name] = Given(environment[variable], variable)
+        if flags.get(name) is not None:
+            given[name] = Given(flags[name], flag_of(name))
+    try:
+        loaded = model.model_validate({name: entry.value for name, entry in given.items()})
+    except pydantic.ValidationError as error:
+        problems += [line for wrong in error.errors() for line in _problem_lines(model, given, wrong)]
+    if problems:
+        raise CannotRunError("\n".join(problems))
+    return loaded
+
+
+def flag_of(name: str) -> str:
+    return "--" + name.replace("_", "-")
+
+
+def _from_file(model: type[Settings], path: Path) -> tuple[dict[str, Given], list[str]]:
+    """The file's values for this model; sections of other commands are left to them."""
+    try:
+        tables = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise CannotRunError(f"{path}: cannot be read as TOML: {error}") from error
+    fields = {name: model.section_of(name) for name in model.model_fields}
+    given: dict[str, Given] = {}
+    problems: list[str] = []
+    for section, table in tables.items():
+        if not isinstance(table, dict):
+            problems.append(f"{path}: {section}: {table!r}, allowed: inside a section, such as [kafka]")
+            continue
+        known = [name for name, home in fields.items() if home == section]
+        for key, value in table.items():
+            if key in known:
+                given[key] = Given(value, f"{path}: [{section}] {key}")
+            elif known:
+                problems.append(f"{path}: [{section}] {key}: unknown{did_you_mean(key, known)}")
+    return given, problems
+
+
+def _problem_lines(model: type[Settings], given: Mapping[str, Given], wrong: ErrorDetails) -> Iterator[str]:
+    if not wrong["loc"]:
+        yield from str(wrong["ctx"]["error"]).splitlines()
+        return
+    name = str(wrong["loc"][0])
+    field = model.model_fields[name]
+    if wrong["type"] == "missing":
+        places = f"{flag_of(name)}, {model.variable_of(name)} or {name} in [{model.section_of(name)}] of the file"
+        yield f"{flag_of(name)}: required: {field.description} (give {places})"
+        return
+    entry = given[name]
+    value = "(hidden)" if _is_secret(field.annotation) else repr(entry.value)
+    yield f"{entry.origin}: {value}, allowed: {allowed_text(field) or wrong['msg']}"
+
+
+def did_you_mean(word: str, known: list[str]) -> str:
+    """` (did you mean NAME?)`, or nothing where none is near."""
+    near = difflib.get_close_matches(word, known, n=1)
+    return f" (did you mean {near[0]}?)" if near else f" (known: {', '.join(sorted(known))})"
+
+
+def _is_secret(annotation: Any) -> bool:
+    return annotation is SecretStr or SecretStr in getattr(annotation, "__args__", ())
+
+
+def _plain(secret: SecretStr | None) -> str | None:
+    return None if secret is None else secret.get_secret_value()
+
+
+def _text(path: Path | None) -> str | None:
+    return None if path is None else str(path)
