@@ -1,4 +1,4 @@
-"""The topics of Headrace: what each holds, how long, and by what key."""
+"""The topics of Headrace: what each holds, how long, and by what key. `wire.admin` creates, lists and checks them."""
 
 import re
 from collections.abc import Mapping

@@ -1,0 +1,1 @@
+"""How records travel: tests against a real Kafka where it counts."""

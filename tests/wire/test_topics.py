@@ -1,0 +1,113 @@
+"""Topics on a real Kafka: made as the contract says, found again, and checked."""
+
+import pytest
+
+from records.enums import Source
+from records.telemetry import RequestSample
+from tests.conftest import Kafka
+from wire.admin import TopicsError, TopicSettings, check_topics, create_topics, list_topics
+from wire.kafka import KafkaAccess, open_admin
+from wire.topics import CO_PARTITIONED, TOPIC_OF, TOPICS, TopicNames, key_of
+
+DAY_MS = "86400000"
+
+# Beside contract.md's table: cleanup, retention in ms, compaction lag in ms, co-partitioned, in transactions.
+CONTRACT = {
+    "telemetry.requests": ("delete", DAY_MS, None, True, False),
+    "telemetry.gpus": ("delete", DAY_MS, None, True, False),
+    "telemetry.replicas": ("delete", "604800000", None, True, False),
+    "telemetry.targets": ("delete", "604800000", None, True, False),
+    "inference.requests": ("delete", DAY_MS, None, False, False),
+    "policies": ("compact", None, None, True, False),
+    "signals": ("delete", DAY_MS, None, False, True),
+    "forecasts": ("delete", DAY_MS, None, False, True),
+    "decisions.scaling": ("delete", "604800000", None, False, True),
+    "outcomes": ("compact", None, "604800000", True, False),
+    "controllers": ("compact", None, None, True, True),
+}
+
+
+def test_every_topic_is_as_in_the_contract() -> None:
+    assert set(TOPICS) == set(CONTRACT)
+    for name, (cleanup, retention_ms, lag_ms, co_partitioned, transactional) in CONTRACT.items():
+        spec = TOPICS[name]
+        assert spec.cleanup == cleanup
+        assert (spec.retention_ms and str(spec.retention_ms)) == retention_ms
+        assert str(spec.compaction_lag_ms or "") == (lag_ms or "")
+        assert (spec.co_partitioned, spec.transactional) == (co_partitioned, transactional)
+        assert spec.key == ("request_id" if name == "inference.requests" else "endpoint")
+
+
+def test_each_record_type_has_one_topic() -> None:
+    assert len(TOPIC_OF) == len(TOPICS)
+    assert TOPIC_OF[RequestSample] == "telemetry.requests"
+
+
+def test_key_is_the_endpoint() -> None:
+    sample = RequestSample(endpoint="chat", replica="chat-0", at_s=1, source=Source.ENGINE)
+    assert key_of(sample) == "chat"
+
+
+def test_prefix_maps_there_and_back() -> None:
+    names = TopicNames("prod.")
+    assert names.real("signals") == "prod.signals"
+    assert names.logical("prod.signals") == "signals"
+    for foreign in ("signals", "prod.unknown", "test.signals"):
+        with pytest.raises(KeyError):
+            names.logical(foreign)
+    with pytest.raises(ValueError, match="topic prefix"):
+        TopicNames("a b")
+
+
+@pytest.mark.kafka
+async def test_topics_are_created_once_with_their_configuration(kafka: Kafka) -> None:
+    access, names = KafkaAccess(bootstrap=kafka.bootstrap), TopicNames(kafka.prefix())
+    settings = TopicSettings(partitions=3, overrides={"inference.requests": 5}, retention_bytes=10**8)
+    assert await create_topics(access, names, settings) == list(TOPICS)
+    assert await create_topics(access, names, settings) == []
+    assert await check_topics(access, names, 3) == []
+
+    states = {state.name: state for state in await list_topics(access, names)}
+    assert set(states) == set(CONTRACT)
+    assert states["inference.requests"].partitions == 5
+    assert all(states[name].partitions == 3 for name in CO_PARTITIONED)
+    for name, (cleanup, retention_ms, lag_ms, _, _) in CONTRACT.items():
+        config = states[name].config
+        assert config["cleanup.policy"] == cleanup
+        assert config["compression.type"] == "zstd"
+        assert config["message.timestamp.type"] == "LogAppendTime"
+        if retention_ms is not None:
+            assert (config["retention.ms"], config["retention.bytes"]) == (retention_ms, str(10**8))
+        assert config["min.compaction.lag.ms"] == (lag_ms or "0")
+
+
+@pytest.mark.kafka
+async def test_check_names_what_is_missing_and_what_differs(kafka: Kafka) -> None:
+    access, names = KafkaAccess(bootstrap=kafka.bootstrap), TopicNames(kafka.prefix())
+    problems = await check_topics(access, names)
+    assert len(problems) == len(TOPICS)
+    assert problems[0] == f"{names.real('telemetry.requests')}: missing (hint: headrace topics create)"
+
+    await create_topics(access, names, TopicSettings(partitions=2))
+    async with open_admin(access) as admin:
+        await admin.delete_topics([names.real("policies")])
+    while len(await list_topics(access, names)) == len(TOPICS):
+        pass
+    await create_topics(access, names, TopicSettings(partitions=4))
+    problems = await check_topics(access, names)
+    assert len(problems) == 1
+    assert problems[0].startswith(f"{names.real('policies')}: 4 partitions, allowed 2 as ")
+    assert len(await check_topics(access, names, 4)) == len(CO_PARTITIONED) - 1
+
+
+@pytest.mark.kafka
+async def test_a_refused_topic_is_an_error_with_its_name(kafka: Kafka) -> None:
+    access, names = KafkaAccess(bootstrap=kafka.bootstrap), TopicNames(kafka.prefix())
+    with pytest.raises(TopicsError, match=r"telemetry\.requests: InvalidReplicationFactorError"):
+        await create_topics(access, names, TopicSettings(replication_factor=3))
+
+
+def test_topic_settings_name_every_bad_value() -> None:
+    with pytest.raises(ValueError, match="unknown") as caught:
+        TopicSettings(partitions=0, overrides={"unknown": 3, "policies": 2})
+    assert len(str(caught.value).splitlines()) == 3

@@ -1,0 +1,183 @@
+"""Creates, lists and checks the topics of a deployment."""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any
+
+from aiokafka.admin import NewTopic
+from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
+from aiokafka.errors import TopicAlreadyExistsError, for_code
+
+from wire.kafka import AdminClient, KafkaAccess, open_admin
+from wire.topics import CO_PARTITIONED, TOPICS, TopicNames, TopicSpec
+
+PARTITIONS_DEFAULT = 12
+RETENTION_BYTES = 1024**3
+"""Byte limit of one partition of a topic that is not compacted: 1 GiB, with zstd some 18 million lean samples."""
+METADATA_TIMEOUT_S = 30.0
+_POLL_S = 0.05
+
+
+class TopicsError(Exception):
+    """Kafka refused a topic, or one did not appear in time; the message has one problem a line."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TopicSettings:
+    """How topics are made.
+
+    `partitions` holds for all topics, `overrides` for single ones by logical name (not for co-partitioned ones).
+    Timestamps are the broker's, so that a sender's wrong clock shows against them; `producer_timestamps` leaves them
+    to the senders, for a pipeline whose clock is not the real one. Raises ValueError.
+    """
+
+    partitions: int = PARTITIONS_DEFAULT
+    overrides: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
+    replication_factor: int = 1
+    retention_bytes: int = RETENTION_BYTES
+    producer_timestamps: bool = False
+
+    def __post_init__(self) -> None:
+        problems = [f"{name}: no such topic" for name in self.overrides if name not in TOPICS]
+        problems += [f"{name}: allowed only with all others" for name in self.overrides if name in CO_PARTITIONED]
+        counts = {"partitions": self.partitions, "replication_factor": self.replication_factor, **self.overrides}
+        problems += [
+            f"{name}: {count}, allowed 1 to 10000" for name, count in counts.items() if not 0 < count <= 10_000
+        ]
+        if problems:
+            raise ValueError("\n".join(problems))
+
+    def partitions_of(self, topic: str) -> int:
+        return self.overrides.get(topic, self.partitions)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TopicState:
+    """A topic of ours as it is on the cluster; `name` is the logical one, `config` what was set on it."""
+
+    name: str
+    kafka_name: str
+    partitions: int
+    config: Mapping[str, str]
+
+
+def topic_config(spec: TopicSpec, settings: TopicSettings) -> dict[str, str]:
+    """The configuration of a topic, as Kafka spells it."""
+    config = {
+        "cleanup.policy": spec.cleanup,
+        "compression.type": "zstd",
+        "max.message.bytes": str(spec.message_bytes_max + 1024),
+        "message.timestamp.type": "LogAppendTime",
+    }
+    if settings.producer_timestamps:
+        config |= {"message.timestamp.type": "CreateTime", "message.timestamp.after.max.ms": str(2**63 - 1)}
+    if spec.retention_ms is not None:
+        config |= {"retention.ms": str(spec.retention_ms), "retention.bytes": str(settings.retention_bytes)}
+    if spec.compaction_lag_ms:
+        config["min.compaction.lag.ms"] = str(spec.compaction_lag_ms)
+    return config
+
+
+async def create_topics(
+    access: KafkaAccess,
+    names: TopicNames,
+    settings: TopicSettings | None = None,
+    timeout_s: float = METADATA_TIMEOUT_S,
+) -> list[str]:
+    """Makes the topics that are missing and waits until each has a leader; returns the logical names of the new ones.
+
+    Topics that exist are left as they are. Raises TopicsError, aiokafka's KafkaError where no broker answers.
+    """
+    settings = settings or TopicSettings()
+    async with open_admin(access) as admin:
+        existing = set(await admin.list_topics())
+        missing = [spec for spec in TOPICS.values() if names.real(spec.name) not in existing]
+        if missing:
+            response = await admin.create_topics([_new_topic(spec, names, settings) for spec in missing])
+            _raise_refused(response.topic_errors)
+        await _until_led(admin, [names.real(topic) for topic in TOPICS], timeout_s)
+    return [spec.name for spec in missing]
+
+
+def _new_topic(spec: TopicSpec, names: TopicNames, settings: TopicSettings) -> NewTopic:
+    return NewTopic(
+        name=names.real(spec.name),
+        num_partitions=settings.partitions_of(spec.name),
+        replication_factor=settings.replication_factor,
+        topic_configs=topic_config(spec, settings),
+    )
+
+
+def _raise_refused(topic_errors: Sequence[tuple[Any, ...]]) -> None:
+    """Two processes may create the topics at once: one that is there already is as good as made."""
+    refused = [
+        f"{name}: {for_code(code).__name__}: {message or ''}"
+        for name, code, message in topic_errors
+        if code and code != TopicAlreadyExistsError.errno
+    ]
+    if refused:
+        raise TopicsError("\n".join(refused))
+
+
+async def _until_led(admin: AdminClient, kafka_names: list[str], timeout_s: float) -> None:
+    """New topics appear in the metadata a moment after they were made, and clients that ask before that fail."""
+    waiting = kafka_names
+    try:
+        async with asyncio.timeout(timeout_s):
+            while waiting:
+                waiting = [topic["topic"] for topic in await admin.describe_topics(kafka_names) if not _is_led(topic)]
+                if waiting:
+                    await asyncio.sleep(_POLL_S)
+    except TimeoutError:
+        raise TopicsError("\n".join(f"{name}: no leader after {timeout_s} s" for name in waiting)) from None
+
+
+def _is_led(topic: Mapping[str, Any]) -> bool:
+    partitions = topic["partitions"]
+    return not topic["error_code"] and bool(partitions) and all(part["leader"] >= 0 for part in partitions)
+
+
+async def list_topics(access: KafkaAccess, names: TopicNames) -> list[TopicState]:
+    """Our topics that are on the cluster, in the order of TOPICS. Raises aiokafka's KafkaError."""
+    async with open_admin(access) as admin:
+        wanted = {names.real(topic): topic for topic in TOPICS}
+        found = {topic["topic"]: len(topic["partitions"]) for topic in await admin.describe_topics()}
+        present = [name for name in wanted if name in found]
+        configs = await _configs(admin, present) if present else {}
+    return [
+        TopicState(name=wanted[name], kafka_name=name, partitions=found[name], config=configs[name]) for name in present
+    ]
+
+
+async def _configs(admin: AdminClient, kafka_names: list[str]) -> dict[str, dict[str, str]]:
+    resources = [ConfigResource(ConfigResourceType.TOPIC, name) for name in kafka_names]
+    found: dict[str, dict[str, str]] = {name: {} for name in kafka_names}
+    for response in await admin.describe_configs(resources):
+        for _, _, _, name, entries in response.resources:
+            found[name] = {entry[0]: entry[1] for entry in entries}
+    return found
+
+
+async def check_topics(access: KafkaAccess, names: TopicNames, partitions: int | None = None) -> list[str]:
+    """What is wrong with the topics on the cluster, one line each; empty where all is well.
+
+    Missing topics, unequal partition counts of co-partitioned ones (or others than `partitions`), another cleanup.
+    """
+    states = {state.name: state for state in await list_topics(access, names)}
+    problems = [
+        f"{names.real(topic)}: missing (hint: headrace topics create)" for topic in TOPICS if topic not in states
+    ]
+    counts = {topic: states[topic].partitions for topic in CO_PARTITIONED if topic in states}
+    wanted = partitions if partitions is not None else next(iter(counts.values()), None)
+    problems += [
+        f"{names.real(topic)}: {count} partitions, allowed {wanted} as {' and '.join(CO_PARTITIONED)} share one number"
+        for topic, count in counts.items()
+        if count != wanted
+    ]
+    for state in states.values():
+        cleanup, spec = state.config.get("cleanup.policy"), TOPICS[state.name]
+        if cleanup != spec.cleanup:
+            problems.append(f"{state.kafka_name}: cleanup.policy {cleanup}, allowed {spec.cleanup}")
+    return problems
