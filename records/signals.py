@@ -33,7 +33,7 @@ class SupplySignal(msgspec.Struct, frozen=True, kw_only=True):
 
     `starting` counts all that are requested or starting (`starting_replicas` has the age of each); the decision
     leaves out those older than `startup_p95_s`. `failed` counts replicas that failed to start since the last
-    `ready`; `failed_starts` the failures themselves.
+    `ready`; `failed_starts` the failures themselves. `unschedulable_replicas` names the unschedulable ones.
     """
 
     source: SupplySource
@@ -45,6 +45,7 @@ class SupplySignal(msgspec.Struct, frozen=True, kw_only=True):
     starting_replicas: tuple[StartingReplica, ...] = ()
     startup_p95_s: float = 300.0
     failed_starts: Count = 0
+    unschedulable_replicas: tuple[Name, ...] = ()
 
 
 class SourceSignal(msgspec.Struct, frozen=True, kw_only=True):

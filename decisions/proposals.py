@@ -1,0 +1,153 @@
+"""Steps 1 and 2: each configured metric, read over each window, proposes the replicas it needs."""
+
+import math
+
+import msgspec
+
+from decisions.chain import rounded
+from decisions.metrics import METRICS, MetricKind, metric_key, target_of
+from records.enums import ValueState
+from records.fields import COUNT_MAX
+from records.policy import EndpointPolicy, Metric
+from records.signals import EndpointSignal, SignalValue
+
+TOLERANCE = 0.1
+"""Utilisations and values this near to their target ask for what there is (decisions.md, step 2)."""
+
+_USABLE = (ValueState.FRESH, ValueState.PARTIAL)
+_ABSENT = SignalValue(value=None, state=ValueState.UNKNOWN, coverage=0.0)
+
+
+class Reading(msgspec.Struct, frozen=True, kw_only=True):
+    """One metric over one window: what was observed and what it proposes.
+
+    `observed` is null unless the state is fresh or partial; `proposed` is null where the value may not be computed
+    with, and `obstacle` then says why.
+    """
+
+    metric: Metric
+    key: str
+    window_s: int
+    state: ValueState
+    coverage: float
+    observed: float | None
+    target: float | None
+    proposed: int | None
+    obstacle: str | None = None
+
+    @property
+    def is_fresh(self) -> bool:
+        """Fresh, and its proposal can be made if it makes one."""
+        return self.state is ValueState.FRESH and (self.proposed is not None or not METRICS[self.metric.name].scales)
+
+    @property
+    def is_away(self) -> bool:
+        """The signal itself is missing: nothing to read, and the replicas were not heard either."""
+        return self.state in (ValueState.STALE, ValueState.UNKNOWN) and self.coverage < 0.9
+
+
+class Ask(msgspec.Struct, frozen=True, kw_only=True):
+    """The largest of one window's proposals. `reading` is null where all values are undefined: a known zero load."""
+
+    replicas: int
+    reading: Reading | None
+
+
+class Fleet(msgspec.Struct, frozen=True, kw_only=True):
+    """What a proposal depends on besides its value: the replicas asked for so far, and those given up hearing."""
+
+    current: int
+    unheard: int
+
+
+def read_metrics(policy: EndpointPolicy, signal: EndpointSignal, current: int) -> tuple[Reading, ...]:
+    """Read every configured metric over the up window, then over the down window where that is another one."""
+    fleet = Fleet(current=current, unheard=len(signal.unheard))
+    windows = dict.fromkeys((policy.scale_up.window_seconds, policy.scale_down.window_seconds))
+    readings = []
+    for window_s in windows:
+        values = signal.windows.get(str(window_s), {})
+        for metric in policy.metrics:
+            value = values.get(metric_key(metric), _ABSENT)
+            readings.append(_read(metric, target_of(policy, metric), window_s, value, fleet))
+    return tuple(readings)
+
+
+def largest_ask(readings: tuple[Reading, ...], window_s: int, fleet_unheard: int) -> Ask | None:
+    """Give the largest proposal of one window; null without evidence.
+
+    Undefined values are a known zero load, which asks for nothing: where every metric that scales is undefined, the
+    window asks for zero replicas. Values that are merely missing never do.
+    """
+    asked: Reading | None = None
+    undefined = missing = 0
+    for reading in readings:
+        if reading.window_s != window_s or not METRICS[reading.metric.name].scales:
+            continue
+        if reading.proposed is None:
+            undefined += reading.state is ValueState.UNDEFINED
+            missing += reading.state is not ValueState.UNDEFINED
+        elif asked is None or asked.proposed is None or reading.proposed > asked.proposed:
+            asked = reading
+    if asked is not None and asked.proposed is not None:
+        return Ask(replicas=asked.proposed, reading=asked)
+    return Ask(replicas=fleet_unheard, reading=None) if undefined and not missing else None
+
+
+def _read(metric: Metric, target: float | None, window_s: int, value: SignalValue, fleet: Fleet) -> Reading:
+    state, observed, obstacle = _observe(value)
+    proposed: int | None = None
+    if observed is not None:
+        kind = METRICS[metric.name]
+        if not kind.scales:
+            obstacle = "an efficiency signal, never scales by itself"
+        elif target is None:
+            obstacle = "the policy gives no target and the metric has no default"
+        elif kind.kind is MetricKind.TOTAL:
+            proposed = replicas_for_total(observed, target, fleet.unheard)
+        elif value.measured == 0:
+            obstacle = "measured on no ready replica"
+        else:
+            proposed = replicas_for_mean(observed, target, value.measured, fleet)
+    return Reading(
+        metric=metric,
+        key=metric_key(metric),
+        window_s=window_s,
+        state=state,
+        coverage=rounded(value.coverage),
+        observed=observed,
+        target=None if target is None else rounded(target),
+        proposed=proposed,
+        obstacle=obstacle,
+    )
+
+
+def replicas_for_total(total: float, target: float, unheard: int) -> int:
+    """Give `ceil(total / target)`, without tolerance; an unheard replica is taken to carry its target."""
+    return _whole(total / target, unheard)
+
+
+def replicas_for_mean(observed: float, target: float, measured: int, fleet: Fleet) -> int:
+    """Give `ceil(measured ready replicas * observed / target)`, and exactly `current` within the tolerance."""
+    if abs(observed - target) <= TOLERANCE * target * (1 + 1e-9):
+        return fleet.current
+    return _whole(measured * (observed / target), fleet.unheard)
+
+
+def _whole(replicas: float, unheard: int) -> int:
+    """Round up what 9 digits show (so that 6 * 0.7 / 0.6 is 7, not 8), up to the largest count there is."""
+    if replicas >= COUNT_MAX:
+        return COUNT_MAX
+    return min(COUNT_MAX, math.ceil(rounded(replicas)) + unheard)
+
+
+def _observe(value: SignalValue) -> tuple[ValueState, float | None, str | None]:
+    """Give the state, the value where it may be computed with, and else why not."""
+    if value.state not in _USABLE:
+        because = f" ({value.check})" if value.check else ""
+        return value.state, None, f"the value is {value.state.value}{because}"
+    if value.value is None:
+        return ValueState.UNKNOWN, None, "the value is missing"
+    if not math.isfinite(value.value) or value.value < 0:
+        return ValueState.SUSPECT, None, "the value is no finite number of at least 0"
+    return value.state, rounded(value.value), None

@@ -1,0 +1,44 @@
+"""Whom a scale-down takes, and how long what is in flight may still take."""
+
+from decisions.chain import rounded
+from records.decisions import Victim
+from records.signals import EndpointSignal
+
+DRAIN_LEAST_S = 30.0
+"""Least drain deadline (contract.md, ScalingDecision)."""
+
+
+def choose_victims(signal: EndpointSignal, current: int, desired: int) -> tuple[Victim, ...]:
+    """Name `current - desired` replicas: those that cannot be scheduled first, then the youngest that start, then
+    ready ones as the signal orders them (least in flight, least cached). Fewer where the names are not known.
+
+    Replicas that are missing without a name are taken to leave first: ready ones go only as far as more are ready
+    than desired.
+    """
+    count = current - desired
+    waiting = [
+        Victim(replica=name, inflight=None, reason="cannot be scheduled")
+        for name in signal.supply.unschedulable_replicas
+    ]
+    youngest = sorted(signal.supply.starting_replicas, key=lambda replica: (replica.age_s, replica.replica))
+    waiting += [Victim(replica=replica.replica, inflight=None, reason="still starting") for replica in youngest]
+    waiting = waiting[:count]
+    ready = min(count - len(waiting), max(0, signal.supply.ready - desired))
+    return (
+        *waiting,
+        *(
+            Victim(
+                replica=candidate.replica,
+                inflight=None if candidate.inflight is None else rounded(candidate.inflight),
+                reason="least in flight" if candidate.inflight is not None else "load unknown",
+            )
+            for candidate in signal.drain_order[:ready]
+        ),
+    )
+
+
+def drain_deadline_s(signal: EndpointSignal) -> float:
+    """Give the p99 of end-to-end times over the down window in seconds, at least 30; 30 where it is unknown."""
+    if signal.drain_p99_ms is None:
+        return DRAIN_LEAST_S
+    return rounded(max(DRAIN_LEAST_S, signal.drain_p99_ms / 1000))
