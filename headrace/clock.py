@@ -51,6 +51,10 @@ class Clock:
             raise CannotRunError("\n".join(problems))
         return cls(shown_s=shown_s, real_s=real_s, speed=per_s)
 
+    @property
+    def is_real(self) -> bool:
+        return self.speed == 1 and self.shown_s == self.real_s
+
     def now_s(self) -> float:
         """The time now, UNIX seconds."""
         return self.shown_s + (time.time() - self.real_s) * self.speed

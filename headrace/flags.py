@@ -53,7 +53,7 @@ def settings_command(
         parameters = [_parameter(model, field, info) for field, info in own_first if not _is_secret(info)]
         run.__signature__ = inspect.Signature([_CONFIG, *parameters])  # type: ignore[attr-defined]  # read by Typer
         run.__annotations__ = {parameter.name: parameter.annotation for parameter in [_CONFIG, *parameters]}
-        run.__doc__ = unwrapped(inspect.getdoc(function) or "")
+        run.__doc__ = unwrapped(function.__doc__ or "")
         app.command(name, epilog=explain({ExitCode.OK, ExitCode.USAGE, *exits}))(run)
         return function
 
@@ -62,7 +62,7 @@ def settings_command(
 
 def unwrapped(text: str) -> str:
     """Help text with each paragraph on one line, for the terminal to wrap; indented examples stay as they are."""
-    paragraphs = text.strip().split("\n\n")
+    paragraphs = inspect.cleandoc(text).split("\n\n")
     return "\n\n".join(part if "\n    " in f"\n{part}" else " ".join(part.split()) for part in paragraphs)
 
 
@@ -81,15 +81,14 @@ _CONFIG = inspect.Parameter(
 
 def _parameter(model: type[Settings], name: str, info: FieldInfo) -> inspect.Parameter:
     annotation = without_none(info.annotation)
-    shown = _help(model, name, info)
+    shown = _help(info)
     if any(isinstance(mark, Positional) for mark in info.metadata):
         kind: Any = str | None
         option: Any = typer.Argument(help=shown, show_default=False, metavar=name.upper())
     elif annotation is bool:
         kind = bool | None
-        option = typer.Option(
-            f"{flag_of(name)}/--no-{flag_of(name)[2:]}", help=shown, rich_help_panel=_panel(model, name)
-        )
+        declared = f" /--no-{flag_of(name)[2:]}" if info.default is True else flag_of(name)
+        option = typer.Option(declared, help=shown, rich_help_panel=_panel(model, name))
     else:
         kind = list[str] | None if typing.get_origin(annotation) is tuple else str | None
         option = typer.Option(
@@ -98,26 +97,30 @@ def _parameter(model: type[Settings], name: str, info: FieldInfo) -> inspect.Par
     return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Annotated[kind, option])
 
 
-def _help(model: type[Settings], name: str, info: FieldInfo) -> str:
+def _help(info: FieldInfo) -> str:
     facts = []
     if info.is_required():
         facts.append("required")
     elif info.default_factory is None and info.default not in (None, ""):
         facts.append(f"default: {info.default}")
-    if without_none(info.annotation) in (int, float):
+    annotation = without_none(info.annotation)
+    if annotation in (int, float) or typing.get_origin(annotation) is typing.Literal:
         facts.append(allowed_text(info))
-    facts.append(model.variable_of(name))
-    return f"{info.description or ''} ({'; '.join(facts)})".strip().replace("[", r"\[")
+    told = f" ({'; '.join(facts)})" if facts else ""
+    return f"{info.description or ''}{told}".strip().replace("[", r"\[")
 
 
 def _metavar(annotation: Any) -> str:
     if typing.get_origin(annotation) is typing.Literal:
-        return "|".join(str(choice) for choice in typing.get_args(annotation))
+        return "NAME"
     return {int: "N", float: "NUMBER", Path: "PATH"}.get(annotation, "TEXT")
 
 
 def _panel(model: type[Settings], name: str) -> str:
-    return f"Settings: {model.section_of(name)}"
+    """The title of a section's flags, which also tells their other two places."""
+    section = model.section_of(name)
+    variable = model.variable_of(name).removesuffix(name.upper())
+    return rf"{section} (or {variable}*, or \[{section}] in the file)"
 
 
 def _is_secret(info: FieldInfo) -> bool:
