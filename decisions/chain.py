@@ -15,7 +15,7 @@ SIGNIFICANT_DIGITS = 9
 """Numbers that were computed are hashed with this many digits (contract.md, "Canonical JSON")."""
 
 _sorted_json = msgspec.json.Encoder(order="sorted")
-_WHOLE_FLOAT = re.compile(rb'(?<!\\)":(-?\d+)\.0(?=[,}])')
+_WHOLE_FLOAT = re.compile(rb'":(?<!\\":)(-?\d+)\.0(?=[,}])')
 """A whole float as a field's value. In a string a quote follows a backslash, so no text can look like one."""
 
 

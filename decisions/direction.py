@@ -75,20 +75,36 @@ def _go_down(now: Situation, ask: Ask) -> Step:
     blocked = _forbids_down(now)
     if blocked is not None:
         return _blocked(now, blocked)
-    window_s = now.policy.scale_down.window_seconds
-    over_window = largest_ask(now.readings, window_s, len(now.signal.unheard)) or ask
-    largest = max(now.history[0].replicas, over_window.replicas)
-    decided = over_window if over_window.replicas >= now.history[0].replicas else ask
-    if largest >= now.current:
-        why = f"{_asks(ask)}, but {largest} were needed within {window_s} s"
-        return _hold(now, ScalingReason.STABILISING, why, decided.reading, ScalingBound.STABILISATION)
-    step = _limit_down(now, ask, decided, largest)
+    step = _stabilise(now, ask)
+    if step.desired >= now.current:
+        return _hold(now, ScalingReason.STABILISING, step.because, step.decided, ScalingBound.STABILISATION)
+    step = _limit_down(now, step)
     if is_cycle(now.signal.at_s, now.policy.scale_down.every_seconds):
         return step
     pending = now.stock.unapplied(ScalingAction.SCALE_DOWN)
     if pending is not None and step.desired <= pending.desired and now.signal.at_s - pending.at_s <= REPEAT_S:
         return msgspec.structs.replace(step, desired=pending.desired)
     return _wait_for_cycle(now, ask, now.policy.scale_down.every_seconds)
+
+
+def _stabilise(now: Situation, ask: Ask) -> Step:
+    """Ask for what the whole down window does, or for the largest of its ticks' recommendations where that is more."""
+    window_s = now.policy.scale_down.window_seconds
+    over_window = largest_ask(now.readings, window_s, len(now.signal.unheard)) or ask
+    largest = now.history[0]
+    if largest.replicas > max(over_window.replicas, ask.replicas):
+        because = f"{_asks(ask)}, but {largest.replicas} were needed at {largest.at_s}, within {window_s} s"
+        desired, decided = largest.replicas, ask
+    else:
+        decided = over_window if over_window.replicas >= ask.replicas else ask
+        desired, because = decided.replicas, _asks(decided)
+    return Step(
+        desired=desired,
+        reason=ScalingReason.METRIC,
+        because=because,
+        bound=ScalingBound.STABILISATION if desired > ask.replicas else None,
+        decided=decided.reading,
+    )
 
 
 def _forbids_down(now: Situation) -> Obstacle | None:
@@ -102,22 +118,15 @@ def _forbids_down(now: Situation) -> Obstacle | None:
     return down_obstacle(now.policy, now.signal, now.readings, now.evidence_from_s)
 
 
-def _limit_down(now: Situation, ask: Ask, decided: Ask, largest: int) -> Step:
-    """Go to the window's largest, not farther than the fraction lets, nor past a scale-down not yet seen applied."""
+def _limit_down(now: Situation, step: Step) -> Step:
+    """Go not farther than the fraction lets, nor past a scale-down that was not yet seen applied."""
     least = least_after_down(now.policy.scale_down, now.current)
     pending = now.stock.unapplied(ScalingAction.SCALE_DOWN)
     if pending is not None and pending.desired < now.current:
         least = max(least, pending.desired)
-    bound = ScalingBound.STABILISATION if largest > ask.replicas else None
-    if least > largest:
-        bound = ScalingBound.MAX_FRACTION
-    return Step(
-        desired=max(largest, least),
-        reason=ScalingReason.METRIC,
-        bound=bound,
-        because=_asks(decided),
-        decided=decided.reading,
-    )
+    if least <= step.desired:
+        return step
+    return msgspec.structs.replace(step, desired=least, bound=ScalingBound.MAX_FRACTION)
 
 
 def _wait_for_cycle(now: Situation, ask: Ask, every_s: int) -> Step:

@@ -1,9 +1,8 @@
 """Step 6: floors, then the maximum. They hold always and are applied last."""
 
-import math
-
 import msgspec
 
+from decisions.proposals import whole_replicas
 from decisions.steps import Step
 from records.decisions import Floors
 from records.enums import ScalingBound, ScalingReason
@@ -15,7 +14,7 @@ def floors_of(policy: EndpointPolicy, current: int) -> Floors:
     least = policy.min_replicas if current == 0 else max(1, policy.min_replicas)
     provisioned: int | None = None
     if policy.provisioned_concurrency:
-        provisioned = math.ceil(policy.provisioned_concurrency / policy.concurrency.target)
+        provisioned = whole_replicas(policy.provisioned_concurrency / policy.concurrency.target)
     return Floors(minimum=least, provisioned=provisioned)
 
 

@@ -124,17 +124,17 @@ def _read(metric: Metric, target: float | None, window_s: int, value: SignalValu
 
 def replicas_for_total(total: float, target: float, unheard: int) -> int:
     """Give `ceil(total / target)`, without tolerance; an unheard replica is taken to carry its target."""
-    return _whole(total / target, unheard)
+    return whole_replicas(total / target, unheard)
 
 
 def replicas_for_mean(observed: float, target: float, measured: int, fleet: Fleet) -> int:
     """Give `ceil(measured ready replicas * observed / target)`, and exactly `current` within the tolerance."""
     if abs(observed - target) <= TOLERANCE * target * (1 + 1e-9):
         return fleet.current
-    return _whole(measured * (observed / target), fleet.unheard)
+    return whole_replicas(measured * (observed / target), fleet.unheard)
 
 
-def _whole(replicas: float, unheard: int) -> int:
+def whole_replicas(replicas: float, unheard: int = 0) -> int:
     """Round up what 9 digits show (so that 6 * 0.7 / 0.6 is 7, not 8), up to the largest count there is."""
     if replicas >= COUNT_MAX:
         return COUNT_MAX

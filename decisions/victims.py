@@ -9,8 +9,8 @@ DRAIN_LEAST_S = 30.0
 
 
 def choose_victims(signal: EndpointSignal, current: int, desired: int) -> tuple[Victim, ...]:
-    """Name `current - desired` replicas: those that cannot be scheduled first, then the youngest that start, then
-    ready ones as the signal orders them (least in flight, least cached). Fewer where the names are not known.
+    """Name `current - desired` replicas: those that cannot be scheduled first, then those that start, then ready
+    ones as the signal orders them (least in flight, least cached). Fewer where the names are not known.
 
     Replicas that are missing without a name are taken to leave first: ready ones go only as far as more are ready
     than desired.
@@ -20,8 +20,7 @@ def choose_victims(signal: EndpointSignal, current: int, desired: int) -> tuple[
         Victim(replica=name, inflight=None, reason="cannot be scheduled")
         for name in signal.supply.unschedulable_replicas
     ]
-    youngest = sorted(signal.supply.starting_replicas, key=lambda replica: (replica.age_s, replica.replica))
-    waiting += [Victim(replica=replica.replica, inflight=None, reason="still starting") for replica in youngest]
+    waiting += [Victim(replica=name, inflight=None, reason="still starting") for name in _least_likely_ready(signal)]
     waiting = waiting[:count]
     ready = min(count - len(waiting), max(0, signal.supply.ready - desired))
     return (
@@ -35,6 +34,13 @@ def choose_victims(signal: EndpointSignal, current: int, desired: int) -> tuple[
             for candidate in signal.drain_order[:ready]
         ),
     )
+
+
+def _least_likely_ready(signal: EndpointSignal) -> list[str]:
+    """Order the starting replicas: the overdue, then the youngest, which have the longest way to go."""
+    p95_s = signal.supply.startup_p95_s
+    order = sorted(signal.supply.starting_replicas, key=lambda it: (it.age_s < p95_s, it.age_s, it.replica))
+    return [it.replica for it in order]
 
 
 def drain_deadline_s(signal: EndpointSignal) -> float:
