@@ -1,0 +1,173 @@
+"""A batch of RequestSamples as columns: what the windows take, whether it came as JSON records or as a frame.
+
+Scalars are one float64 matrix of shape (samples, len(FIELDS)); NaN is unknown. Identities are coded: `series` holds
+each identity of the batch once, in the order of its first sample, `series_code` points into it.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from operator import attrgetter
+
+import numpy as np
+from numpy.typing import NDArray
+
+from records.histogram import Histogram
+from records.telemetry import RequestSample
+
+COUNT_FIELDS = (
+    "arrivals",
+    "completions",
+    "errors",
+    "rejections",
+    "aborted",
+    "input_tokens",
+    "cached_tokens",
+    "output_tokens",
+    "images",
+    "steps",
+    "arrived_input_tokens",
+    "preemptions",
+)
+"""Whole numbers, 0 to records.fields.COUNT_MAX."""
+
+GAUGE_FIELDS = (
+    "running",
+    "running_max",
+    "waiting",
+    "deferred",
+    "arrived_output_tokens_estimate",
+    "kv_cache_usage",
+    "concurrency_limit",
+    "active_sessions",
+    "cpu",
+)
+"""Values that need all digits of a float64."""
+
+SCALAR_FIELDS = (*COUNT_FIELDS, *GAUGE_FIELDS, "streamed_fraction")
+HISTOGRAM_FIELDS = ("ttft_ms", "tpot_ms", "e2e_ms", "queue_ms")
+
+FIELD_INDEX = {name: index for index, name in enumerate(SCALAR_FIELDS)}
+"""Where each scalar is in a batch's `values`."""
+
+SeriesIdentity = tuple[str, str, str, str, str | None]
+"""endpoint, replica, epoch, source, reporter; a reporter of None is the replica itself."""
+
+_identity_of = attrgetter("endpoint", "replica", "epoch", "source", "reporter")
+_scalars_of = attrgetter(*SCALAR_FIELDS)
+_times_of = attrgetter("at_s", "seq")
+
+
+@dataclass(frozen=True, eq=False)
+class HistogramRows:
+    """Histograms of one field that share their bounds.
+
+    `rows` int64 (m,): the samples they belong to, rising; `counts` uint32 (m, len(bounds) + 1); `sums` float64 (m,),
+    NaN where the reporter keeps none.
+    """
+
+    bounds: tuple[float, ...]
+    rows: NDArray[np.int64]
+    counts: NDArray[np.uint32]
+    sums: NDArray[np.float64]
+
+    def take(self, positions: NDArray[np.int64]) -> "HistogramRows":
+        """Those whose sample has a position of 0 or more in `positions`, at that position, in its order."""
+        moved = positions[self.rows]
+        kept = np.flatnonzero(moved >= 0)
+        kept = kept[np.argsort(moved[kept], kind="stable")]
+        return HistogramRows(self.bounds, moved[kept], self.counts[kept], self.sums[kept])
+
+
+@dataclass(frozen=True, eq=False)
+class SampleColumns:
+    """`n` samples in log order.
+
+    `series_code` int32 (n,) points into `series`; `at_s` int64 (n,) UNIX seconds; `seq` int64 (n,), 0 where absent;
+    `received_s` float64 (n,) UNIX seconds; `values` float64 (n, len(SCALAR_FIELDS)), NaN = unknown; `histograms` by
+    field, one entry for each set of bounds in the batch.
+    """
+
+    series: tuple[SeriesIdentity, ...]
+    series_code: NDArray[np.int32]
+    at_s: NDArray[np.int64]
+    seq: NDArray[np.int64]
+    received_s: NDArray[np.float64]
+    values: NDArray[np.float64]
+    histograms: dict[str, tuple[HistogramRows, ...]]
+
+    def __len__(self) -> int:
+        return len(self.at_s)
+
+    @cached_property
+    def endpoints(self) -> tuple[str, ...]:
+        """Each endpoint of the batch once, in the order of its first sample's series."""
+        return tuple(dict.fromkeys(identity[0] for identity in self.series))
+
+    @cached_property
+    def endpoint_code(self) -> NDArray[np.int32]:
+        """int32 (n,): each sample's place in `endpoints`."""
+        code = {endpoint: index for index, endpoint in enumerate(self.endpoints)}
+        of_series = np.fromiter((code[identity[0]] for identity in self.series), np.int32, len(self.series))
+        return of_series[self.series_code]
+
+    def field(self, name: str) -> NDArray[np.float64]:
+        """float64 (n,), a view; KeyError for a name that is no scalar field."""
+        return self.values[:, FIELD_INDEX[name]]
+
+    def take(self, rows: NDArray[np.int64]) -> "SampleColumns":
+        """The samples at `rows` in that order, which must not repeat one; `series` stays as it is."""
+        positions = np.full(len(self), -1, np.int64)
+        positions[rows] = np.arange(len(rows))
+        return SampleColumns(
+            series=self.series,
+            series_code=self.series_code[rows],
+            at_s=self.at_s[rows],
+            seq=self.seq[rows],
+            received_s=self.received_s[rows],
+            values=self.values[rows],
+            histograms={
+                name: tuple(part for part in (group.take(positions) for group in groups) if len(part.rows))
+                for name, groups in self.histograms.items()
+            },
+        )
+
+    def at(self, at_s: NDArray[np.int64]) -> "SampleColumns":
+        """The same samples at other seconds, int64 (n,): what a skew correction makes of them."""
+        return replace(self, at_s=at_s)
+
+    @classmethod
+    def from_records(cls, records: Sequence[RequestSample], received_s: NDArray[np.float64]) -> "SampleColumns":
+        """Columns of decoded records; `received_s` float64 (n,), UNIX seconds."""
+        codes: dict[SeriesIdentity, int] = {}
+        series_code = [codes.setdefault(identity, len(codes)) for identity in map(_identity_of, records)]
+        times = np.array(list(map(_times_of, records)), np.int64).reshape(len(records), 2)
+        return cls(
+            series=tuple(codes),
+            series_code=np.array(series_code, np.int32),
+            at_s=np.ascontiguousarray(times[:, 0]),
+            seq=np.ascontiguousarray(times[:, 1]),
+            received_s=np.asarray(received_s, np.float64),
+            values=_scalars(records),
+            histograms={name: _histogram_rows(list(map(attrgetter(name), records))) for name in HISTOGRAM_FIELDS},
+        )
+
+
+def _scalars(records: Sequence[RequestSample]) -> NDArray[np.float64]:
+    """numpy reads None as NaN when it is told that the numbers are float64."""
+    return np.array(list(map(_scalars_of, records)), np.float64).reshape(len(records), len(SCALAR_FIELDS))
+
+
+def _histogram_rows(histograms: list[Histogram | None]) -> tuple[HistogramRows, ...]:
+    """Group one field's histograms by their bounds."""
+    groups: dict[tuple[float, ...], list[int]] = {}
+    for row, histogram in enumerate(histograms):
+        if histogram is not None:
+            groups.setdefault(histogram.explicit_bounds, []).append(row)
+    made = []
+    for bounds, rows in groups.items():
+        members = [histogram for row in rows if (histogram := histograms[row]) is not None]
+        counts = np.array([member.bucket_counts for member in members], np.uint32)
+        sums = np.array([member.sum for member in members], np.float64)
+        made.append(HistogramRows(bounds, np.array(rows, np.int64), counts, sums))
+    return tuple(made)
