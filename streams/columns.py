@@ -6,10 +6,12 @@ each identity of the batch once, in the order of its first sample, `series_code`
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from operator import attrgetter
 
+import msgspec
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from records.histogram import Histogram
@@ -53,7 +55,11 @@ FIELD_INDEX = {name: index for index, name in enumerate(SCALAR_FIELDS)}
 SeriesIdentity = tuple[str, str, str, str, str | None]
 """endpoint, replica, epoch, source, reporter; a reporter of None is the replica itself."""
 
-_identity_of = attrgetter("endpoint", "replica", "epoch", "source", "reporter")
+IDENTITY_FIELDS = ("endpoint", "replica", "epoch", "source", "reporter")
+BOUNDS_KEY = b"explicit_bounds"
+"""Key, in the metadata of a frame's histogram column, of its upper bounds as a JSON array."""
+
+_identity_of = attrgetter(*IDENTITY_FIELDS)
 _scalars_of = attrgetter(*SCALAR_FIELDS)
 _times_of = attrgetter("at_s", "seq")
 
@@ -152,6 +158,27 @@ class SampleColumns:
             histograms={name: _histogram_rows(list(map(attrgetter(name), records))) for name in HISTOGRAM_FIELDS},
         )
 
+    @classmethod
+    def from_arrow(cls, batch: pa.RecordBatch, received_s: NDArray[np.float64]) -> "SampleColumns":
+        """Columns of a decoded frame: all columns of RequestSample, texts as dictionaries, each histogram as a list of
+        uint32 counts, one more than the bounds in its field's metadata, with its sums in `FIELD_sum`.
+
+        `received_s` float64 (n,), UNIX seconds. Raises KeyError where a column is missing.
+        """
+        series, series_code = _identities(batch)
+        values = np.empty((batch.num_rows, len(SCALAR_FIELDS)))
+        for index, name in enumerate(SCALAR_FIELDS):
+            values[:, index] = batch.column(name).to_numpy(zero_copy_only=False)
+        return cls(
+            series=series,
+            series_code=series_code,
+            at_s=batch.column("at_s").to_numpy(),
+            seq=batch.column("seq").to_numpy(),
+            received_s=np.asarray(received_s, np.float64),
+            values=values,
+            histograms={name: _listed_histograms(batch, name) for name in HISTOGRAM_FIELDS},
+        )
+
 
 def _scalars(records: Sequence[RequestSample]) -> NDArray[np.float64]:
     """numpy reads None as NaN when it is told that the numbers are float64."""
@@ -171,3 +198,43 @@ def _histogram_rows(histograms: list[Histogram | None]) -> tuple[HistogramRows, 
         sums = np.array([member.sum for member in members], np.float64)
         made.append(HistogramRows(bounds, np.array(rows, np.int64), counts, sums))
     return tuple(made)
+
+
+def _identities(batch: pa.RecordBatch) -> tuple[tuple[SeriesIdentity, ...], NDArray[np.int32]]:
+    """Each identity once, in the order of its first row, and each row's place among them."""
+    combined, size = np.zeros(batch.num_rows, np.int64), 1
+    codes: list[NDArray[np.int64]] = []
+    names: list[list[str | None]] = []
+    for field in IDENTITY_FIELDS:
+        column = batch.column(field)
+        if not pa.types.is_dictionary(column.type):
+            column = column.dictionary_encode()
+        names.append([*column.dictionary.to_pylist(), None])
+        codes.append(column.indices.fill_null(len(column.dictionary)).to_numpy().astype(np.int64))
+        if size * len(names[-1]) > 2**62:
+            combined = np.unique(combined, return_inverse=True)[1]
+            size = batch.num_rows
+        combined = combined * len(names[-1]) + codes[-1]
+        size *= len(names[-1])
+    _, first, inverse = np.unique(combined, return_index=True, return_inverse=True)
+    order = np.argsort(first)
+    place = np.empty(len(order), np.int32)
+    place[order] = np.arange(len(order), dtype=np.int32)
+    parts = [[own[code] for code in column[first[order]].tolist()] for own, column in zip(names, codes, strict=True)]
+    return tuple(zip(*parts, strict=True)), place[inverse]
+
+
+def _listed_histograms(batch: pa.RecordBatch, name: str) -> tuple[HistogramRows, ...]:
+    column = batch.column(name)
+    rows = np.flatnonzero(column.is_valid().to_numpy(zero_copy_only=False))
+    if not len(rows):
+        return ()
+    bounds = _bounds_of((batch.schema.field(name).metadata or {}).get(BOUNDS_KEY, b"[]"))
+    counts = column.flatten().to_numpy().reshape(len(rows), len(bounds) + 1)
+    sums = batch.column(f"{name}_sum").to_numpy(zero_copy_only=False).astype(np.float64)
+    return (HistogramRows(bounds, rows, counts.astype(np.uint32, copy=False), sums[rows]),)
+
+
+@lru_cache(maxsize=1024)
+def _bounds_of(text: bytes) -> tuple[float, ...]:
+    return msgspec.json.decode(text, type=tuple[float, ...])
