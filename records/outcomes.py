@@ -3,7 +3,7 @@
 import msgspec
 
 from records.enums import OutcomeResult
-from records.fields import Count, Digest, Name, Natural, Second
+from records.fields import Count, Digest, Instant, Name, Natural, Second
 
 
 class Outcome(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -18,7 +18,7 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     retryable: bool = False
     detail: str = ""
     observed: Count | None = None
-    received_s: float | None = None
+    received_s: Instant | None = None
 
 
 class DeadLetter(msgspec.Struct, frozen=True, kw_only=True, gc=False):

@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from records.fields import SECOND_MAX
 from records.outcomes import DeadLetter
 from wire.codec import DECODERS, UNREADABLE, DecodeError, decode, explain
 from wire.frames import ARROW_CONTENT_TYPE, CONTENT_TYPE_HEADER, RowError, decode_frame
@@ -21,12 +22,18 @@ KEPT_BYTES_MAX = 64 * 1024
 class Message(Protocol):
     """What is used of aiokafka's ConsumerRecord; `timestamp` in ms."""
 
-    topic: str
-    offset: int
-    timestamp: int
-    key: bytes | None
-    value: bytes | None
-    headers: Sequence[tuple[str, bytes]]
+    @property
+    def topic(self) -> str: ...
+    @property
+    def offset(self) -> int: ...
+    @property
+    def timestamp(self) -> int: ...
+    @property
+    def key(self) -> bytes | None: ...
+    @property
+    def value(self) -> bytes | None: ...
+    @property
+    def headers(self) -> Sequence[tuple[str, bytes]]: ...
 
 
 class JsonRun(msgspec.Struct, frozen=True, kw_only=True, eq=False):
@@ -113,6 +120,11 @@ def _is_frame(headers: Sequence[tuple[str, bytes]]) -> bool:
     return False
 
 
+def _stamp_s(message: Message) -> float:
+    """A message's timestamp in seconds; senders may set any number, tables hold the years 1970 to 9999."""
+    return min(max(message.timestamp / 1000, 0.0), float(SECOND_MAX))
+
+
 class _Collector:
     """Runs and dead letters of one batch as they come; `records` and `origins` are the open run of JSON messages."""
 
@@ -138,7 +150,7 @@ class _Collector:
             JsonRun(
                 records=records.copy(),
                 offsets=np.array([message.offset for message in origins], np.int64),
-                received_s=np.array(stamps, np.float64),
+                received_s=np.clip(np.array(stamps, np.float64), 0, SECOND_MAX),
             )
         )
         records.clear()
@@ -150,7 +162,7 @@ class _Collector:
         if value is None and TOPICS[self.topic].tombstones and message.key is not None:
             self.close_json_run()
             key = message.key.decode(errors="replace")
-            self.runs.append(Tombstone(key=key, offset=message.offset, received_s=message.timestamp / 1000))
+            self.runs.append(Tombstone(key=key, offset=message.offset, received_s=_stamp_s(message)))
         elif value:
             self._add_letter(message, explain(value, error))
         else:
@@ -169,7 +181,7 @@ class _Collector:
                     batch=frame.batch,
                     rows=frame.rows,
                     offset=message.offset,
-                    received_s=_received_s(frame.batch, message.timestamp / 1000),
+                    received_s=_received_s(frame.batch, _stamp_s(message)),
                 )
             )
 
@@ -185,7 +197,7 @@ class _Collector:
             partition=self.partition,
             offset=message.offset,
             row=row,
-            at_s=max(message.timestamp, 0) // 1000,
+            at_s=int(_stamp_s(message)),
             reason=error.reason.value,
             field=error.field,
             value=error.value,
