@@ -1,0 +1,57 @@
+"""Where samples go: into a replay file, or to Kafka."""
+
+import gzip
+import sys
+from collections.abc import Iterable
+from contextlib import ExitStack
+from typing import BinaryIO, Protocol, cast
+
+import msgspec
+
+from records.telemetry import RequestSample
+from wire.topics import TOPIC_OF
+
+_REQUESTS = TOPIC_OF[RequestSample]
+
+
+class Delivery(Protocol):
+    """A place for samples."""
+
+    def deliver(self, samples: Iterable[RequestSample], received_s: float) -> None:
+        """`received_s` is when the answer that gave the samples was there, UNIX seconds."""
+
+
+class ReplayFile:
+    """A replay file: a record a line with its topic and `received_s`; fields that are unknown are left out.
+
+    `path` may be `-` (standard output), and is gzip by its ending. The same samples give the same bytes. An existing
+    file is replaced. Raises OSError where it cannot be written; use it as a context.
+    """
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self._stack = ExitStack()
+
+    def __enter__(self) -> "ReplayFile":
+        self._file = self._open()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stack.close()
+
+    def deliver(self, samples: Iterable[RequestSample], received_s: float) -> None:
+        for sample in samples:
+            known = {name: value for name in sample.__struct_fields__ if (value := getattr(sample, name)) is not None}
+            line = {"topic": _REQUESTS, "received_s": received_s, **known}
+            self._file.write(msgspec.json.encode(line) + b"\n")
+        self._file.flush()
+
+    def _open(self) -> BinaryIO:
+        if self._path == "-":
+            return sys.stdout.buffer
+        raw = self._stack.enter_context(open(self._path, "wb"))  # noqa: SIM115  # the stack closes it
+        if not self._path.endswith(".gz"):
+            return raw
+        # neither name nor time in the header: the same samples, the same bytes
+        packed = gzip.GzipFile(filename="", mode="wb", fileobj=raw, mtime=0)
+        return cast("BinaryIO", self._stack.enter_context(packed))
