@@ -1,0 +1,136 @@
+"""What is in the tables: lists, SQL, and a check that no record is there twice. Reads only."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from deltalake import DeltaTable, QueryBuilder
+from deltalake.exceptions import DeltaError, TableNotFoundError
+
+from sinks.errors import StorageError
+from sinks.root import TableRoot, table_name
+from sinks.rows import IDENTITY
+from wire.delta_schemas import DEAD_LETTERS
+from wire.topics import TOPICS
+
+LOG_FOLDER = "_delta_log"
+
+
+@dataclass(frozen=True, kw_only=True)
+class TableSummary:
+    """One table as its log describes it. `bytes` are those of its files; `newest` is the latest event time in it."""
+
+    name: str
+    rows: int
+    files: int
+    version: int
+    bytes: int
+    newest: datetime | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class RepeatedRow:
+    """A message's row that a table has `count` times."""
+
+    topic: str
+    partition: int
+    offset: int
+    row: int
+    count: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class TableCheck:
+    """`doubled` counts rows beyond the first of their identity; `examples` names up to ten of these identities."""
+
+    name: str
+    rows: int
+    doubled: int
+    examples: tuple[RepeatedRow, ...]
+
+
+def list_tables(root: TableRoot) -> list[TableSummary]:
+    """All tables that are there, by name. Raises StorageError where the root cannot be read."""
+    return [_summary(name, table) for name, table in open_tables(root).items()]
+
+
+def check_tables(root: TableRoot) -> list[TableCheck]:
+    """Counts, in each table, the rows that are there more than once. Reads four columns of every file."""
+    return [_check(name, table) for name, table in open_tables(root).items()]
+
+
+def query(root: TableRoot, sql: str) -> pa.Table:
+    """The answer of DataFusion's SQL over the tables, each under its name.
+
+    Raises ValueError with DataFusion's message for bad SQL, StorageError where the root cannot be read.
+    """
+    builder = QueryBuilder()
+    for name, table in open_tables(root).items():
+        builder.register(name, table)
+    try:
+        return pa.table(builder.execute(sql).read_all())
+    except Exception as error:  # DataFusion's errors arrive as plain Exceptions
+        raise ValueError(str(error)) from error
+
+
+def open_tables(root: TableRoot) -> dict[str, DeltaTable]:
+    """The tables below a root, by name; in an object store those of our topics. Raises StorageError."""
+    tables = {}
+    for name in _names(root):
+        try:
+            tables[name] = DeltaTable(root.uri(name), storage_options=root.options())
+        except TableNotFoundError:
+            continue
+        except (DeltaError, OSError) as error:
+            raise StorageError(f"table {root.uri(name)} cannot be read: {error}") from error
+    return tables
+
+
+def _names(root: TableRoot) -> list[str]:
+    folder = root.folder
+    if folder is None:
+        return sorted(table_name(topic) for topic in (*TOPICS, DEAD_LETTERS))
+    try:
+        return sorted(entry.name for entry in folder.iterdir() if (entry / LOG_FOLDER).is_dir())
+    except OSError as error:
+        raise StorageError(f"the tables' folder {folder} cannot be read: {error.strerror}") from error
+
+
+def _summary(name: str, table: DeltaTable) -> TableSummary:
+    files = pa.table(table.get_add_actions(flatten=True))
+    newest = pc.max(files["max.at"]).as_py() if "max.at" in files.column_names else None
+    return TableSummary(
+        name=name,
+        rows=pc.sum(files["num_records"]).as_py() or 0,
+        files=files.num_rows,
+        version=table.version(),
+        bytes=pc.sum(files["size_bytes"]).as_py() or 0,
+        newest=newest,
+    )
+
+
+def _check(name: str, table: DeltaTable) -> TableCheck:
+    builder = QueryBuilder().register("t", table)
+    identity = ", ".join((*IDENTITY, "kafka_topic"))
+    groups = f"SELECT {identity}, count(*) AS n FROM t GROUP BY {identity}"  # names of ours only
+    totals = pa.table(builder.execute(f"SELECT sum(n) AS rows, sum(n - 1) AS doubled FROM ({groups})").read_all())
+    found = totals.to_pylist()[0]
+    examples = pa.table(builder.execute(f"{groups} HAVING count(*) > 1 ORDER BY {identity} LIMIT 10").read_all())
+    return TableCheck(
+        name=name, rows=found["rows"] or 0, doubled=found["doubled"] or 0, examples=_repeated(examples.to_pylist())
+    )
+
+
+def _repeated(found: Sequence[dict[str, object]]) -> tuple[RepeatedRow, ...]:
+    return tuple(
+        RepeatedRow(
+            topic=str(group["kafka_topic"]),
+            partition=int(str(group["kafka_partition"])),
+            offset=int(str(group["kafka_offset"])),
+            row=int(str(group["row"])),
+            count=int(str(group["n"])),
+        )
+        for group in found
+    )

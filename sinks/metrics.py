@@ -1,0 +1,21 @@
+"""What a sink counts, once a flush or a poll; exposed by whoever owns the process."""
+
+from opentelemetry.metrics import get_meter
+
+_meter = get_meter("headrace.sinks")
+
+rows = _meter.create_counter("headrace_sink_rows", description="Rows committed, by table")
+commits = _meter.create_counter("headrace_sink_commits", description="Commits with rows or progress, by table")
+retries = _meter.create_counter("headrace_sink_commit_retries", description="Commits that were tried again, by table")
+flush_duration = _meter.create_histogram(
+    "headrace_sink_flush_duration", unit="s", description="From the start of a flush to its commit, by table"
+)
+lost_offsets = _meter.create_counter(
+    "headrace_sink_lost_offsets", description="Offsets that the topic had deleted before they were read, by topic"
+)
+lag_offsets = _meter.create_gauge(
+    "headrace_sink_lag_offsets", description="Offsets between what was read and the topics' ends, over all partitions"
+)
+buffered_bytes = _meter.create_gauge(
+    "headrace_sink_buffered_bytes", unit="By", description="Bytes read and not committed yet"
+)
