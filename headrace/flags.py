@@ -4,7 +4,7 @@ import inspect
 import typing
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Annotated, Any, Final, TypeVar
+from typing import Annotated, Any, TypeVar
 
 import typer
 from pydantic import SecretStr
@@ -12,16 +12,11 @@ from pydantic.fields import FieldInfo
 
 from headrace.exit_codes import ExitCode, explain
 from headrace.setting_ranges import allowed_text, without_none
-from headrace.settings import Settings, flag_of, load
+from headrace.settings import POSITIONAL, Settings, flag_of, is_positional, load
+
+__all__ = ["POSITIONAL", "new_app", "settings_command", "unwrapped"]
 
 M = TypeVar("M", bound=Settings)
-
-
-class Positional:
-    """Marks a settings field that is given by its place: `folder: Annotated[Path, POSITIONAL]`."""
-
-
-POSITIONAL: Final = Positional()
 
 
 def new_app(help_text: str | None = None) -> typer.Typer:
@@ -82,13 +77,12 @@ _CONFIG = inspect.Parameter(
 def _parameter(model: type[Settings], name: str, info: FieldInfo) -> inspect.Parameter:
     annotation = without_none(info.annotation)
     shown = _help(info)
-    if any(isinstance(mark, Positional) for mark in info.metadata):
+    if is_positional(info):
         kind: Any = str | None
         option: Any = typer.Argument(help=shown, show_default=False, metavar=name.upper())
-    elif annotation is bool:
+    elif annotation is bool and info.default is False:
         kind = bool | None
-        declared = f" /--no-{flag_of(name)[2:]}" if info.default is True else flag_of(name)
-        option = typer.Option(declared, help=shown, rich_help_panel=_panel(model, name))
+        option = typer.Option(flag_of(name), help=shown, rich_help_panel=_panel(model, name))
     else:
         kind = list[str] | None if typing.get_origin(annotation) is tuple else str | None
         option = typer.Option(
@@ -101,10 +95,14 @@ def _help(info: FieldInfo) -> str:
     facts = []
     if info.is_required():
         facts.append("required")
-    elif info.default_factory is None and info.default not in (None, ""):
+    elif info.default_factory is None and info.default not in (None, "", (), False):
         facts.append(f"default: {info.default}")
     annotation = without_none(info.annotation)
-    if annotation in (int, float) or typing.get_origin(annotation) is typing.Literal:
+    if (
+        annotation in (int, float)
+        or (annotation is bool and info.default)
+        or typing.get_origin(annotation) is typing.Literal
+    ):
         facts.append(allowed_text(info))
     told = f" ({'; '.join(facts)})" if facts else ""
     return f"{info.description or ''}{told}".strip().replace("[", r"\[")
@@ -113,7 +111,7 @@ def _help(info: FieldInfo) -> str:
 def _metavar(annotation: Any) -> str:
     if typing.get_origin(annotation) is typing.Literal:
         return "NAME"
-    return {int: "N", float: "NUMBER", Path: "PATH"}.get(annotation, "TEXT")
+    return {int: "N", float: "NUMBER", Path: "PATH", bool: "BOOL"}.get(annotation, "TEXT")
 
 
 def _panel(model: type[Settings], name: str) -> str:

@@ -6,18 +6,20 @@ one command name its section (`HEADRACE_BROKER_PORT`). Nothing but `load` reads 
 reports all that is wrong at once.
 """
 
-import difflib
 import os
 import tomllib
-from collections.abc import Iterator, Mapping
+import typing
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, ClassVar, Literal, NamedTuple, Self, TypeVar
+from typing import Any, ClassVar, Final, Literal, NamedTuple, Self, TypeVar
 
 import pydantic
 from pydantic import Field, SecretStr
+from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
 from headrace.exit_codes import CannotRunError
+from headrace.nearest import nearest
 from headrace.setting_ranges import allowed_text
 from wire.kafka import KafkaAccess
 from wire.topics import TopicNames
@@ -136,6 +138,17 @@ class ProcessSettings(Settings):
     )
 
 
+class Positional:
+    """Marks a field that is given by its place: `folder: Annotated[Path, POSITIONAL]`."""
+
+
+POSITIONAL: Final = Positional()
+
+
+def is_positional(field: FieldInfo) -> bool:
+    return any(isinstance(mark, Positional) for mark in field.metadata)
+
+
 class Given(NamedTuple):
     """A value as it was given, and the words for where."""
 
@@ -158,7 +171,9 @@ def load(
     for name in model.model_fields:
         variable = model.variable_of(name)
         if environment.get(variable):
-            given[name] = Given(environment[variable], variable)
+            text = environment[variable]
+            is_list = typing.get_origin(model.model_fields[name].annotation) is tuple
+            given[name] = Given([part.strip() for part in text.split(",")] if is_list else text, variable)
         if flags.get(name) is not None:
             given[name] = Given(flags[name], flag_of(name))
     try:
@@ -203,18 +218,20 @@ def _problem_lines(model: type[Settings], given: Mapping[str, Given], wrong: Err
     name = str(wrong["loc"][0])
     field = model.model_fields[name]
     if wrong["type"] == "missing":
-        places = f"{flag_of(name)}, {model.variable_of(name)} or {name} in [{model.section_of(name)}] of the file"
-        yield f"{flag_of(name)}: required: {field.description} (give {places})"
+        section, variable = model.section_of(name), model.variable_of(name)
+        flag = name.upper() if is_positional(field) else flag_of(name)
+        yield f"{flag}: required: {field.description} (or {variable}, or {name} in [{section}] of the file)"
         return
     entry = given[name]
     value = "(hidden)" if _is_secret(field.annotation) else repr(entry.value)
     yield f"{entry.origin}: {value}, allowed: {allowed_text(field) or wrong['msg']}"
 
 
-def did_you_mean(word: str, known: list[str]) -> str:
-    """` (did you mean NAME?)`, or nothing where none is near."""
-    near = difflib.get_close_matches(word, known, n=1)
-    return f" (did you mean {near[0]}?)" if near else f" (known: {', '.join(sorted(known))})"
+def did_you_mean(word: str, known: Iterable[str]) -> str:
+    """` (did you mean NAME?)`, or what is known where nothing is near."""
+    known = sorted(known)
+    near = nearest(word, known)
+    return f" (did you mean {near}?)" if near else f" (known: {', '.join(known)})"
 
 
 def _is_secret(annotation: Any) -> bool:

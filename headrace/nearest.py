@@ -1,0 +1,11 @@
+"""What somebody probably meant."""
+
+import difflib
+from collections.abc import Iterable
+
+
+def nearest(word: str, known: Iterable[str]) -> str | None:
+    """The known word nearest to `word`, whatever its case; None where none is near."""
+    by_lower = {name.lower(): name for name in known}
+    found = difflib.get_close_matches(word.lower(), by_lower, n=1)
+    return by_lower[found[0]] if found else None

@@ -1,0 +1,102 @@
+"""The topic `policies`: what is published there, and publishing what changed."""
+
+import asyncio
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+import msgspec
+from aiokafka import TopicPartition
+
+from headrace.exit_codes import CannotRunError, ExitCode
+from records.policy import EndpointPolicy
+from wire.codec import DecodeError, decode, encode
+from wire.kafka import KafkaAccess, open_consumer, open_producer
+from wire.topics import TopicNames
+
+TOPIC = "policies"
+READ_S = 60.0
+"""Longest time for reading the topic: it holds one record an endpoint, and what compaction has not removed yet."""
+
+
+@dataclass(frozen=True)
+class Changes:
+    """What publishing did, by endpoint: `changed` names the keys, `kept` are published and were not given."""
+
+    created: tuple[str, ...]
+    changed: Mapping[str, tuple[str, ...]]
+    unchanged: tuple[str, ...]
+    deleted: tuple[str, ...]
+    absent: tuple[str, ...]
+    kept: tuple[str, ...]
+
+
+async def published_policies(access: KafkaAccess, names: TopicNames) -> dict[str, EndpointPolicy | None]:
+    """The newest record of every endpoint on the topic; None where it cannot be decoded. Deleted ones are left out.
+
+    Raises CannotRunError where there is no such topic, aiokafka's KafkaError where no broker answers.
+    """
+    topic = names.real(TOPIC)
+    found: dict[str, EndpointPolicy | None] = {}
+    async with open_consumer(access) as consumer:
+        if topic not in await consumer.topics():
+            message = f"{topic}: no such topic on {access.bootstrap} (hint: headrace topics create)"
+            raise CannotRunError(message, ExitCode.PARTITIONS)
+        assigned = [TopicPartition(topic, partition) for partition in consumer.partitions_for_topic(topic)]
+        consumer.assign(assigned)
+        await consumer.seek_to_beginning(*assigned)
+        ends = await consumer.end_offsets(assigned)
+        async with asyncio.timeout(READ_S):
+            while any([await consumer.position(partition) < end for partition, end in ends.items()]):
+                for messages in (await consumer.getmany(timeout_ms=200)).values():
+                    for message in messages:
+                        _take(found, message.key, message.value)
+    return found
+
+
+def _take(found: dict[str, EndpointPolicy | None], key: bytes | None, value: bytes | None) -> None:
+    endpoint = (key or b"").decode(errors="replace")
+    if value is None:
+        found.pop(endpoint, None)
+        return
+    try:
+        policy = decode(TOPIC, value)
+    except DecodeError:
+        found[endpoint] = None
+    else:
+        found[endpoint] = policy if isinstance(policy, EndpointPolicy) else None
+
+
+async def publish(
+    access: KafkaAccess, names: TopicNames, policies: Iterable[EndpointPolicy], delete: Iterable[str] = ()
+) -> Changes:
+    """Publish the policies that differ from those on the topic, and a null for each endpoint of `delete`."""
+    before = await published_policies(access, names)
+    wanted = {policy.endpoint: policy for policy in policies}
+    created = tuple(endpoint for endpoint in wanted if endpoint not in before)
+    changed = {
+        endpoint: _changed_keys(before[endpoint], policy)
+        for endpoint, policy in wanted.items()
+        if endpoint in before and before[endpoint] != policy
+    }
+    deleted = tuple(endpoint for endpoint in delete if endpoint in before)
+    async with open_producer(access) as producer:
+        for endpoint in (*created, *changed):
+            await producer.send_and_wait(names.real(TOPIC), encode(wanted[endpoint]), key=endpoint.encode())
+        for endpoint in deleted:
+            await producer.send_and_wait(names.real(TOPIC), None, key=endpoint.encode())
+    return Changes(
+        created=created,
+        changed=changed,
+        unchanged=tuple(endpoint for endpoint in wanted if endpoint not in created and endpoint not in changed),
+        deleted=deleted,
+        absent=tuple(endpoint for endpoint in delete if endpoint not in before),
+        kept=tuple(sorted(before.keys() - wanted.keys() - set(deleted))),
+    )
+
+
+def _changed_keys(before: EndpointPolicy | None, after: EndpointPolicy) -> tuple[str, ...]:
+    """The document's top-level keys whose values differ; what was unreadable before has changed as a whole."""
+    if before is None:
+        return ("everything",)
+    old, new = msgspec.to_builtins(before), msgspec.to_builtins(after)
+    return tuple(key for key in new if old[key] != new[key])
