@@ -48,8 +48,9 @@ INSTANTS: Mapping[str, str] = MappingProxyType({"processed_s": "processed_at", "
 EVENT_TIMES: Mapping[str, int] = MappingProxyType({"at_s": 1_000_000, "at_ms": 1_000})
 """Fields that hold the event time, and their unit in microseconds."""
 
-JSON_TEXT = frozenset({"controllers"})
-"""Topics whose nested fields are kept as JSON text: a controller's memory is its own, and changes with it."""
+JSON_TEXT = frozenset({"controllers", "policies"})
+"""Topics whose nested fields are kept as JSON text: they are documents that grow with the program, and deltalake
+1.6.3 aborts the process at a slice of structs inside structs with nulls among them."""
 
 _DAY_US = 86_400_000_000
 _LONG_TEXT = frozenset({"request", "response", "bytes", "value", "detail"})
