@@ -26,7 +26,7 @@ from wire.topics import TopicNames
 
 PREFIX = "HEADRACE_"
 CONFIG_VARIABLE = "HEADRACE_CONFIG"
-SHARED_SECTIONS = ("kafka", "process")
+SHARED_SECTIONS = ("kafka", "process", "tables")
 
 M = TypeVar("M", bound="Settings")
 

@@ -70,9 +70,16 @@ def query(root: TableRoot, sql: str) -> pa.Table:
     for name, table in open_tables(root).items():
         builder.register(name, table)
     try:
-        return pa.table(builder.execute(sql).read_all())
+        answer = pa.table(builder.execute(sql).read_all())
     except Exception as error:  # DataFusion's errors arrive as plain Exceptions
         raise ValueError(str(error)) from error
+    return answer.cast(pa.schema([_in_microseconds(field) for field in answer.schema]), safe=False)
+
+
+def _in_microseconds(field: pa.Field) -> pa.Field:
+    """DataFusion's own times (`now()`) have nanoseconds, which Python's have not."""
+    kind = field.type
+    return field.with_type(pa.timestamp("us", kind.tz)) if pa.types.is_timestamp(kind) else field
 
 
 def open_tables(root: TableRoot) -> dict[str, DeltaTable]:

@@ -19,3 +19,11 @@ class SourceError(Exception):
     def __init__(self, message: str) -> None:
         super().__init__(message)
         self.message = message
+
+
+class StuckError(Exception):
+    """There are records to read and none was read for too long; a new process may do better."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message)
+        self.message = message

@@ -174,6 +174,16 @@ class TableReader(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka 
             for partition, place in self._placed.items()
         ]
 
+    async def ends(self) -> tuple[dict[TopicPartition, int], dict[TopicPartition, int]]:
+        """Positions and ends of all placed partitions, asked from brokers; nothing where a rebalance is under way.
+
+        Raises KafkaError.
+        """
+        ends = await self._consumer.end_offsets(list(self._placed))
+        if not self.settled:
+            return {}, {}
+        return {partition: await self._consumer.position(partition) for partition in self._placed}, ends
+
     def _drop_poll(self) -> None:
         if self._poll is not None:
             self._poll.cancel()

@@ -15,11 +15,12 @@ from types import MappingProxyType
 
 import structlog
 from aiokafka import AIOKafkaConsumer, TopicPartition
+from aiokafka.errors import KafkaError
 
 from sinks import metrics
 from sinks.buffers import FlushRules
 from sinks.delta_table import AppendTable
-from sinks.errors import SourceError
+from sinks.errors import SourceError, StuckError
 from sinks.faults import Faults, NoFaults
 from sinks.flusher import Flusher, MisplacedError, TopicState
 from sinks.reader import Place, Polled, TableEnd, TableReader
@@ -27,6 +28,7 @@ from sinks.root import TableRoot
 from sinks.rows import table_spec
 from sinks.topic_ids import TopicIds
 from sinks.topic_writer import TopicWriter
+from sinks.watch import ProgressWatch
 from wire.delta_schemas import DEAD_LETTERS
 from wire.kafka import KafkaAccess, open_consumer
 from wire.topics import TOPICS, TopicNames
@@ -35,6 +37,8 @@ REVOKE_PATIENCE_S = 5.0
 """How long a rebalance waits for flushes. One that takes longer goes on and does no harm: the tables sort it out."""
 STOP_PATIENCE_S = 20.0
 CLOSE_PATIENCE_S = 5.0
+STUCK_AFTER_S = 120.0
+WATCH_EVERY_S = 15.0
 
 CONSUMER_OPTIONS: Mapping[str, object] = MappingProxyType(
     {
@@ -96,8 +100,8 @@ class DeltaSink:
     async def run(self, stop: asyncio.Event) -> None:
         """Reads and writes until `stop` is set, then writes what was read and leaves.
 
-        Raises StorageError, SourceError, aiokafka's KafkaError where no broker answers at the start. Nothing is lost
-        by any of them: another run goes on from the tables.
+        Raises StorageError, SourceError, StuckError, and aiokafka's KafkaError where no broker answers at the start.
+        Nothing is lost by any of them: another run goes on from the tables.
         """
         try:
             await asyncio.to_thread(self._ensure_tables)
@@ -122,6 +126,7 @@ class DeltaSink:
         consumer = open_consumer(self._plan.access, group_id=self._plan.group, **CONSUMER_OPTIONS)
         self._reader = reader = TableReader(consumer, self)
         self._flusher = Flusher(self._ids, consumer, self._threads, self._plan.faults)
+        watch = asyncio.create_task(self._watch_progress(reader))
         try:
             await consumer.start()
             reader.subscribe(self._topics)
@@ -133,12 +138,32 @@ class DeltaSink:
                 raise self._failure
             await self._flush_everything(STOP_PATIENCE_S)
         finally:
+            watch.cancel()
             reader.end()
             self._flusher.give_up()
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(consumer.stop(), CLOSE_PATIENCE_S)
         if self._failure is not None:
             raise self._failure
+
+    async def _watch_progress(self, reader: TableReader) -> None:
+        watch: ProgressWatch[TopicPartition] = ProgressWatch(STUCK_AFTER_S)
+        while True:
+            await asyncio.sleep(WATCH_EVERY_S)
+            try:
+                positions, ends = await reader.ends()
+            except KafkaError as error:
+                _log.warning("ends_unknown", error=str(error))
+                continue
+            if self._paused:
+                positions = {}
+            stuck = watch.stuck(asyncio.get_running_loop().time(), positions, ends)
+            if stuck:
+                topic, partition = stuck[0]
+                message = (
+                    f"nothing was read of partition {partition} of {topic} for {STUCK_AFTER_S:g} s, and it has more"
+                )
+                self._failure = self._failure or StuckError(message)
 
     def _keep(self, polled: list[Polled]) -> None:
         now_s = asyncio.get_running_loop().time()

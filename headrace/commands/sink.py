@@ -1,0 +1,137 @@
+"""`headrace sink`: keep every topic in its Delta table."""
+
+import asyncio
+import hashlib
+from typing import Annotated, ClassVar
+
+import pydantic
+from aiokafka.errors import KafkaError
+from pydantic import AfterValidator, BeforeValidator, Field
+from pydantic_core import PydanticCustomError
+
+from headrace.commands.table_settings import TablesSettings
+from headrace.exit_codes import CannotRunError, ExitCode
+from headrace.flags import new_app, settings_command
+from headrace.process import Process, run_process
+from headrace.settings import KafkaSettings, ProcessSettings, did_you_mean
+from sinks.buffers import FlushRules
+from sinks.errors import SourceError, StorageError, StuckError
+from sinks.sink import DeltaSink, SinkPlan
+from wire.topics import TOPICS
+
+app = new_app()
+
+_RULES = FlushRules()
+_HEALTH_EVERY_S = 1.0
+
+
+def _split(given: object) -> object:
+    parts = given if isinstance(given, list) else [given]
+    return tuple(name for part in parts for name in (part.split(",") if isinstance(part, str) else [part]))
+
+
+def _known(topics: tuple[str, ...]) -> tuple[str, ...]:
+    unknown = [f"not {name}{did_you_mean(name, list(TOPICS))}" for name in topics if name not in TOPICS]
+    if unknown:
+        raise PydanticCustomError("topics", "names of topics, {unknown}", {"unknown": "; ".join(unknown)})
+    return topics
+
+
+class SinkSettings(KafkaSettings, TablesSettings, ProcessSettings):
+    section: ClassVar[str] = "sink"
+
+    topics: Annotated[tuple[str, ...], BeforeValidator(_split), AfterValidator(_known)] | None = Field(
+        None, description="What to keep, names without the prefix, with commas between; default: all topics."
+    )
+    group: str | None = Field(
+        None, min_length=1, description="Consumer group; default: one for each address of tables. Sinks share its load."
+    )
+    flush_seconds: float = Field(
+        _RULES.age_max_s, ge=0.1, le=3600, description="Longest time from reading a record to its commit."
+    )
+    flush_messages: int = Field(
+        _RULES.messages_max, ge=1, le=10_000_000, description="Messages of one topic that are committed at once."
+    )
+    flush_bytes: int = Field(_RULES.bytes_max, ge=2**10, description="Bytes of one topic that are committed at once.")
+    memory_bytes: int = Field(
+        _RULES.memory_bytes_max, ge=2**10, description="Most bytes that are read and not committed; then reading waits."
+    )
+    threads: int = Field(2, ge=1, le=64, description="Topics that are decoded and written at the same time.")
+    ready_lag: int = Field(10_000, ge=0, description="Most unread records with which /readyz says ready.")
+
+    @pydantic.model_validator(mode="after")
+    def _memory_holds_a_flush(self) -> "SinkSettings":
+        if self.memory_bytes < self.flush_bytes:
+            raise ValueError(
+                f"--memory-bytes: {self.memory_bytes}, allowed: --flush-bytes ({self.flush_bytes}) or more"
+            )
+        return self
+
+    def plan(self) -> SinkPlan:
+        """Two addresses of tables never share a group: each would get half of the records."""
+        address = hashlib.sha256(self.root.uri("").encode()).hexdigest()[:12]
+        return SinkPlan(
+            access=self.access("headrace-sink"),
+            root=self.root,
+            names=self.topic_names,
+            topics=self.topics or tuple(TOPICS),
+            group=self.group or f"{self.topic_prefix}headrace-sink-{address}",
+            rules=FlushRules(
+                age_max_s=self.flush_seconds,
+                messages_max=self.flush_messages,
+                bytes_max=self.flush_bytes,
+                memory_bytes_max=self.memory_bytes,
+            ),
+            threads=self.threads,
+        )
+
+
+@settings_command(
+    app,
+    SinkSettings,
+    name="sink",
+    exits=[ExitCode.UNAVAILABLE, ExitCode.PARTITIONS, ExitCode.STORAGE, ExitCode.STUCK],
+)
+def sink(settings: SinkSettings) -> ExitCode:
+    """Write every topic into its Delta table, each record once, until Ctrl-C or SIGTERM.
+
+    Records are in their table some ten seconds after they were produced; what cannot be read is in `deadletters`.
+    Killed at any moment, started again, or started twice, it goes on from what the tables have. On SIGTERM it commits
+    what it has read. A full disk or a missing folder ends it with a message; nothing is lost by that.
+
+    Example:
+        mkdir -p tables
+        headrace sink --bootstrap 127.0.0.1:9092 --tables tables
+    """
+    return run_process("sink", settings, _serve)
+
+
+async def _serve(process: Process[SinkSettings]) -> None:
+    running = DeltaSink(process.settings.plan())
+    process.health.expect("partitions", "not assigned yet")
+    watch = asyncio.create_task(_tell_health(process, running))
+    try:
+        await running.run(process.stop)
+    except StorageError as error:
+        raise CannotRunError(error.message, ExitCode.STORAGE) from error
+    except SourceError as error:
+        raise CannotRunError(error.message, ExitCode.PARTITIONS) from error
+    except StuckError as error:
+        raise CannotRunError(error.message, ExitCode.STUCK) from error
+    except KafkaError as error:
+        message = f"Kafka at {process.settings.bootstrap} does not serve the sink: {error}"
+        raise CannotRunError(message, ExitCode.UNAVAILABLE) from error
+    finally:
+        watch.cancel()
+
+
+async def _tell_health(process: Process[SinkSettings], running: DeltaSink) -> None:
+    while True:
+        lag, limit = running.lag, process.settings.ready_lag
+        if lag is None:
+            process.health.expect("partitions", "not assigned, or not in place yet")
+        elif lag > limit:
+            process.health.expect("partitions", f"{lag} records not read yet, ready at {limit}")
+        else:
+            process.health.meet("partitions")
+        await asyncio.sleep(_HEALTH_EVERY_S)

@@ -1,0 +1,39 @@
+"""Where the Delta tables are: the settings that writing and reading them share."""
+
+from typing import Annotated, ClassVar
+
+from pydantic import BeforeValidator, Field
+
+from headrace.settings import Settings
+from sinks.root import TableRoot
+
+
+def _pairs(given: object) -> object:
+    """`KEY=VALUE,KEY=VALUE` as a dictionary; anything else is left to pydantic."""
+    if not isinstance(given, str):
+        return given
+    pairs = [pair.partition("=") for pair in given.split(",") if pair]
+    if any(not equals or not key.strip() for key, equals, _ in pairs):
+        raise ValueError("KEY=VALUE, several with commas")
+    return {key.strip(): value for key, _, value in pairs}
+
+
+class TablesSettings(Settings):
+    """What every command needs that touches the tables."""
+
+    section: ClassVar[str] = "tables"
+
+    tables: str = Field(
+        min_length=1,
+        description="Folder of the Delta tables, which must exist, or a URI such as s3://BUCKET/PATH.",
+    )
+    storage_options: Annotated[dict[str, str], BeforeValidator(_pairs)] = Field(
+        default_factory=dict,
+        repr=False,
+        description="What delta-rs needs for a URI, KEY=VALUE with commas (AWS_ENDPOINT_URL=...); it also reads the "
+        "AWS_*, AZURE_* and GOOGLE_* variables itself, which is the place for secrets.",
+    )
+
+    @property
+    def root(self) -> TableRoot:
+        return TableRoot(address=self.tables, storage_options=self.storage_options)
