@@ -2,6 +2,7 @@
 
 import importlib
 import sys
+import traceback
 from collections.abc import Callable, Sequence
 
 import typer
@@ -69,6 +70,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except CannotRunError as error:
         print(error.message, file=sys.stderr)  # noqa: T201  # the message is the program's answer
         sys.exit(error.code)
+    except Exception:
+        traceback.print_exc()
+        sys.exit(ExitCode.BUG)
 
 
 if __name__ == "__main__":

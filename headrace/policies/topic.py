@@ -1,8 +1,10 @@
 """The topic `policies`: what is published there, and publishing what changed."""
 
 import asyncio
-from collections.abc import Iterable, Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from typing import Any
 
 import msgspec
 from aiokafka import TopicPartition
@@ -10,7 +12,7 @@ from aiokafka import TopicPartition
 from headrace.exit_codes import CannotRunError, ExitCode
 from records.policy import EndpointPolicy
 from wire.codec import DecodeError, decode, encode
-from wire.kafka import KafkaAccess, open_consumer, open_producer
+from wire.kafka import AdminClient, KafkaAccess, open_admin, open_consumer, open_producer
 from wire.topics import TopicNames
 
 TOPIC = "policies"
@@ -30,6 +32,16 @@ class Changes:
     kept: tuple[str, ...]
 
 
+@asynccontextmanager
+async def _started(client: Any) -> AsyncIterator[Any]:
+    """An aiokafka client that is closed also where its start fails; its own context leaves it open then."""
+    try:
+        await client.start()
+        yield client
+    finally:
+        await (client.close() if isinstance(client, AdminClient) else client.stop())
+
+
 async def published_policies(access: KafkaAccess, names: TopicNames) -> dict[str, EndpointPolicy | None]:
     """The newest record of every endpoint on the topic; None where it cannot be decoded. Deleted ones are left out.
 
@@ -37,11 +49,8 @@ async def published_policies(access: KafkaAccess, names: TopicNames) -> dict[str
     """
     topic = names.real(TOPIC)
     found: dict[str, EndpointPolicy | None] = {}
-    async with open_consumer(access) as consumer:
-        if topic not in await consumer.topics():
-            message = f"{topic}: no such topic on {access.bootstrap} (hint: headrace topics create)"
-            raise CannotRunError(message, ExitCode.PARTITIONS)
-        assigned = [TopicPartition(topic, partition) for partition in consumer.partitions_for_topic(topic)]
+    assigned = await _partitions(access, topic)
+    async with _started(open_consumer(access)) as consumer:
         consumer.assign(assigned)
         await consumer.seek_to_beginning(*assigned)
         ends = await consumer.end_offsets(assigned)
@@ -51,6 +60,15 @@ async def published_policies(access: KafkaAccess, names: TopicNames) -> dict[str
                     for message in messages:
                         _take(found, message.key, message.value)
     return found
+
+
+async def _partitions(access: KafkaAccess, topic: str) -> list[TopicPartition]:
+    async with _started(open_admin(access)) as admin:
+        (described,) = await admin.describe_topics([topic])
+    if described["error_code"]:
+        message = f"{topic}: no such topic on {access.bootstrap} (hint: headrace topics create)"
+        raise CannotRunError(message, ExitCode.PARTITIONS)
+    return [TopicPartition(topic, partition["partition"]) for partition in described["partitions"]]
 
 
 def _take(found: dict[str, EndpointPolicy | None], key: bytes | None, value: bytes | None) -> None:
@@ -79,7 +97,7 @@ async def publish(
         if endpoint in before and before[endpoint] != policy
     }
     deleted = tuple(endpoint for endpoint in delete if endpoint in before)
-    async with open_producer(access) as producer:
+    async with _started(open_producer(access)) as producer:
         for endpoint in (*created, *changed):
             await producer.send_and_wait(names.real(TOPIC), encode(wanted[endpoint]), key=endpoint.encode())
         for endpoint in deleted:
