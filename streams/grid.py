@@ -97,12 +97,13 @@ class Grid:
     @cached_property
     def restarts(self) -> tuple[Restart, ...]:
         """Epochs of these seconds that are not their speaker's first, in the order of names."""
-        reader = self._source.reader
+        reader, stretch = self._source.reader, self._source.stretch
+        begin_s = max(self.first_s, stretch.held_from_s)
         return tuple(
             Restart(*speaker, epoch, begun_s)
             for index, speaker in reader.restarted
             for rank, (epoch, _) in enumerate(reader.epochs[index])
-            if rank and self.first_s <= (begun_s := reader.first_second(index, rank)) < self.end_s
+            if rank and begin_s <= (begun_s := reader.first_second(index, rank)) < stretch.held_to_s
         )
 
     @cached_property

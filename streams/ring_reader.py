@@ -31,13 +31,14 @@ class Stretch:
     def __init__(self, first_s: int, end_s: int, floor_s: int, slots: int) -> None:
         self.first_s, self.end_s = first_s, end_s
         self.pieces: list[Piece] = []
-        begin, stop = max(first_s, floor_s), min(end_s, floor_s + slots)
-        while begin < stop:
-            slot = begin % slots
-            count = min(stop - begin, slots - slot)
-            columns = slice(begin - first_s, begin - first_s + count)
-            self.pieces.append(Piece(columns, slice(slot, slot + count), begin // slots + 1))
-            begin += count
+        self.held_from_s, self.held_to_s = max(first_s, floor_s), min(end_s, floor_s + slots)
+        at_s = self.held_from_s
+        while at_s < self.held_to_s:
+            slot = at_s % slots
+            count = min(self.held_to_s - at_s, slots - slot)
+            columns = slice(at_s - first_s, at_s - first_s + count)
+            self.pieces.append(Piece(columns, slice(slot, slot + count), at_s // slots + 1))
+            at_s += count
 
     def __len__(self) -> int:
         return self.end_s - self.first_s

@@ -5,12 +5,12 @@ were cut into batches. Nothing is ever summed up in passing; sums are made from 
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from records.epoch_memory import EpochSeen
+from streams.add_report import AddReport
 from streams.columns import SampleColumns
 from streams.grid import Grid
 from streams.grid_source import NO_SOURCES, GridReader, SourceName
@@ -20,30 +20,14 @@ from streams.rings import BucketRings, Seconds, lap_of, pack
 from streams.series import LONG_AGO_S, UNATTRIBUTED, UNSEEN, Endpoint, SeriesKey, SeriesTable
 from streams.waiting import WaitingSamples
 
+__all__ = ["SPAN_S", "AddReport", "Windows"]
+
 SPAN_S = 302
 """The longest default window and the allowed lateness (decisions.md): 300 s and 2 s."""
 SPAN_MIN_S = 64
 """A ring's laps are 32 bits up to the year 9999."""
 
 Rows = NDArray[np.int64]
-
-
-@dataclass(frozen=True, kw_only=True)
-class AddReport:
-    """What became of the samples of one `add`.
-
-    `accepted` were new, `replaced` had a later seq than the one there, `duplicate` had not, `late` were older than the
-    span, `unattributed` came from an engine and name no replica. `late_rows` int64: which samples of the batch were
-    late. `new_epochs`: incarnations that were first heard, of replicas that had one before.
-    """
-
-    accepted: int
-    replaced: int
-    duplicate: int
-    late: int
-    unattributed: int
-    late_rows: Rows
-    new_epochs: tuple[EpochSeen, ...]
 
 
 class Windows:
@@ -80,9 +64,15 @@ class Windows:
         return None if newest == LONG_AGO_S else newest
 
     def add(self, columns: SampleColumns, rows: Rows | None = None) -> AddReport:
-        """Take the samples at `rows` (rising; None: all), in log order."""
+        """Take the samples at `rows` (rising; None: all), in log order.
+
+        A batch that is wider than the span is taken in pieces: none of its samples may push out another in passing.
+        """
         selected = np.arange(len(columns)) if rows is None else rows
         at_s = columns.at_s[selected]
+        if len(at_s) and at_s.max() - at_s.min() >= self.span_s:
+            half = len(selected) // 2
+            return self.add(columns, selected[:half]).then(self.add(columns, selected[half:]))
         series_rows = self._table.rows_of(columns.series)[columns.series_code[selected]]
         new_epochs: list[EpochSeen] = []
         if (series_rows == UNSEEN).any():
@@ -229,14 +219,11 @@ class Windows:
         accepted = replaced = 0
         if ahead.any():
             accepted, replaced = self._wait(columns, selected[ahead], series_rows[ahead])
-        kept = ~ahead & (at_s >= floors)
-        left = np.count_nonzero(~ahead & (at_s < floors))
-        if not kept.all():
-            selected, series_rows, at_s = selected[kept], series_rows[kept], at_s[kept]
+            selected, series_rows, at_s = selected[~ahead], series_rows[~ahead], at_s[~ahead]
         winners, new, newer = self._judge(series_rows, at_s, columns.seq[selected])
         if len(winners):
             self._write(columns, selected[winners], series_rows[winners], at_s[winners])
-        return accepted + new + int(left), replaced + newer
+        return accepted + new, replaced + newer
 
     def _judge(self, series_rows: Rows, at_s: Seconds, seq: Seconds) -> tuple[Rows, int, int]:
         """Which samples stay (of one identity the first with the highest seq), how many are new, how many replace."""
