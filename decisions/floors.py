@@ -21,23 +21,25 @@ def floors_of(policy: EndpointPolicy, current: int) -> Floors:
 def apply_floors(step: Step, floors: Floors, maximum: int, current: int) -> Step:
     """Raise to each floor, then cut to the maximum, which wins.
 
-    The reason becomes the bound's where the bound decides: where it raises, where it cuts below `current`, or where it
-    turns a change into a hold.
+    The bound is the last that changed the number. The reason becomes a bound's where that decides: the floor that
+    raised it, or the maximum where it turns the direction; a step that is merely shortened keeps its own.
     """
-    desired, bound = step.desired, step.bound
+    desired, bound, raised = step.desired, step.bound, None
     for floor, name in ((floors.provisioned, ScalingBound.PROVISIONED), (floors.minimum, ScalingBound.MINIMUM)):
         if floor is not None and desired < floor:
-            desired, bound = floor, name
+            desired = floor
+            bound = raised = name
     if desired > maximum:
         desired, bound = maximum, ScalingBound.MAXIMUM
     if desired == step.desired or bound is None:
         return step
     if current < desired < step.desired or step.desired < desired < current:
         return msgspec.structs.replace(step, desired=desired, bound=bound)
+    decided = raised if raised is not None and desired > step.desired else bound
     limit = "most" if bound is ScalingBound.MAXIMUM else "least"
     return Step(
         desired=desired,
-        reason=ScalingReason(bound.value),
+        reason=ScalingReason(decided.value),
         bound=bound,
         because=f"{bound.value} of {desired} is the {limit} there may be; {step.because}",
     )

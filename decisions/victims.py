@@ -1,8 +1,10 @@
 """Whom a scale-down takes, and how long what is in flight may still take."""
 
+import math
+
 from decisions.chain import rounded
 from records.decisions import Victim
-from records.signals import EndpointSignal
+from records.signals import DrainCandidate, EndpointSignal
 
 DRAIN_LEAST_S = 30.0
 """Least drain deadline (contract.md, ScalingDecision)."""
@@ -23,17 +25,14 @@ def choose_victims(signal: EndpointSignal, current: int, desired: int) -> tuple[
     waiting += [Victim(replica=name, inflight=None, reason="still starting") for name in _least_likely_ready(signal)]
     waiting = waiting[:count]
     ready = min(count - len(waiting), max(0, signal.supply.ready - desired))
-    return (
-        *waiting,
-        *(
-            Victim(
-                replica=candidate.replica,
-                inflight=None if candidate.inflight is None else rounded(candidate.inflight),
-                reason="least in flight" if candidate.inflight is not None else "load unknown",
-            )
-            for candidate in signal.drain_order[:ready]
-        ),
-    )
+    return (*waiting, *(_drained(candidate) for candidate in signal.drain_order[:ready]))
+
+
+def _drained(candidate: DrainCandidate) -> Victim:
+    inflight = candidate.inflight
+    if inflight is None or not math.isfinite(inflight):
+        return Victim(replica=candidate.replica, inflight=None, reason="load unknown")
+    return Victim(replica=candidate.replica, inflight=rounded(inflight), reason="least in flight")
 
 
 def _least_likely_ready(signal: EndpointSignal) -> list[str]:
@@ -45,6 +44,7 @@ def _least_likely_ready(signal: EndpointSignal) -> list[str]:
 
 def drain_deadline_s(signal: EndpointSignal) -> float:
     """Give the p99 of end-to-end times over the down window in seconds, at least 30; 30 where it is unknown."""
-    if signal.drain_p99_ms is None:
+    p99_ms = signal.drain_p99_ms
+    if p99_ms is None or not math.isfinite(p99_ms):
         return DRAIN_LEAST_S
-    return rounded(max(DRAIN_LEAST_S, signal.drain_p99_ms / 1000))
+    return rounded(max(DRAIN_LEAST_S, p99_ms / 1000))

@@ -178,7 +178,7 @@ CASES = {
         load=8.0, keys={"provisionedConcurrency": 56}, expect=("scale_down", 7, "metric", "provisioned")
     ),
     "more provisioned than the maximum": Case(
-        load="unknown", keys={"provisionedConcurrency": 9999}, expect=("scale_up", 40, "maximum", "maximum")
+        load="unknown", keys={"provisionedConcurrency": 9999}, expect=("scale_up", 40, "provisioned", "maximum")
     ),
     "up less than the minimum": Case(
         load=9.0, spec=1, keys={"minReplicas": 6}, expect=("scale_up", 6, "minimum", "minimum")
