@@ -105,3 +105,11 @@ class Endpoint:
 
 def keys_of(policy: EndpointPolicy) -> list[str]:
     return [metric_key(metric) for metric in policy.metrics]
+
+
+def what(decision: ScalingDecision) -> tuple[str, int, str]:
+    return decision.action, decision.desired, decision.reason
+
+
+def in_flight(value: Reading) -> dict[str, Reading]:
+    return {"inflight_requests": value}
