@@ -1,11 +1,11 @@
 """A real Apache Kafka on this machine: one KRaft node as a child process, on loopback, in a folder of its own."""
 
 import asyncio
+import contextlib
 import os
 import signal
 import socket
 import subprocess
-import time
 from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
@@ -16,6 +16,7 @@ from aiokafka.errors import KafkaError
 
 from headrace.broker_files import BrokerFolder, Ports
 from headrace.broker_jars import fetch_jars, find_java
+from headrace.clock import monotonic_s
 from headrace.exit_codes import CannotRunError, ExitCode
 from headrace.leash import run_apart, spawn_leashed
 
@@ -66,11 +67,16 @@ class EmbeddedBroker:
         return f"127.0.0.1:{self._ports.clients}"
 
     @property
-    def pid(self) -> int:
+    def process(self) -> subprocess.Popen[bytes]:
         """The Java process itself. Raises RuntimeError where none runs."""
         if self._process is None or self._process.poll() is not None:
             raise RuntimeError("the broker is not running")
-        return self._process.pid
+        return self._process
+
+    @property
+    def pid(self) -> int:
+        """Of the Java process. Raises RuntimeError where none runs."""
+        return self.process.pid
 
     @property
     def is_running(self) -> bool:
@@ -88,7 +94,7 @@ class EmbeddedBroker:
         self._ports = self._files.choose_ports(self._wanted_port)
         for port in self._ports:
             _refuse_taken(port, self.folder)
-        deadline_s = time.monotonic() + timeout_s
+        deadline_s = monotonic_s() + timeout_s
         self._files.prepare(java, jars, self._ports)
         self._launch(java, jars)
         try:
@@ -122,9 +128,7 @@ class EmbeddedBroker:
 
     def wait(self) -> int:
         """Block until the process ends by itself; its exit status (negative: the signal)."""
-        if self._process is None:
-            raise RuntimeError("the broker is not running")
-        return self._process.wait()
+        return self.process.wait()
 
     def freeze(self) -> None:
         """SIGSTOP: connections stay open and nothing answers, until `thaw`."""
@@ -150,14 +154,14 @@ class EmbeddedBroker:
             self._process = spawn_leashed(argv, output, cwd=self.folder)
 
     def _await_answer(self, deadline_s: float, timeout_s: float) -> None:
-        process = self._process
-        assert process is not None
+        process = self.process
         while process.poll() is None:
             if run_apart(_answers, self.bootstrap):
                 return
-            if time.monotonic() > deadline_s:
+            if monotonic_s() > deadline_s:
                 raise self._failure(f"did not answer on {self.bootstrap} within {timeout_s:g} s")
-            time.sleep(_POLL_S)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(_POLL_S)
         raise self._failure(f"ended with status {process.returncode} before it answered")
 
     def _failure(self, what: str) -> CannotRunError:

@@ -92,6 +92,12 @@ class Children:
         log.info("child_started", child=name, pid=child.pid, log=str(log_path))
         return child
 
+    def adopt(self, name: str, process: subprocess.Popen[bytes], log_path: Path) -> Child:
+        """Watch and end a process that somebody else started; it has no health server."""
+        child = Child(name=name, process=process, log_path=log_path, health_file=self._logs / f"{name}.health")
+        self._children.append(child)
+        return child
+
     async def wait_ready(self, child: Child, timeout_s: float = 60.0) -> None:
         """Return when its /readyz answers 200. Raises CannotRunError when a child ends first, or time is up."""
         deadline_s = monotonic_s() + timeout_s

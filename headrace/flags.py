@@ -1,6 +1,7 @@
 """Command-line flags made from a settings class, so that a setting is described in one place."""
 
 import inspect
+import os
 import typing
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -12,7 +13,7 @@ from pydantic.fields import FieldInfo
 
 from headrace.exit_codes import ExitCode, explain
 from headrace.setting_ranges import allowed_text, without_none
-from headrace.settings import POSITIONAL, Settings, flag_of, is_positional, load
+from headrace.settings import CONFIG_VARIABLE, POSITIONAL, Settings, flag_of, is_positional, load
 
 __all__ = ["POSITIONAL", "new_app", "settings_command", "unwrapped"]
 
@@ -41,6 +42,8 @@ def settings_command(
 
     def register(function: Callable[[M], ExitCode | None]) -> Callable[[M], ExitCode | None]:
         def run(config: Path | None, **flags: object) -> None:
+            if config is not None:
+                os.environ[CONFIG_VARIABLE] = str(config)  # for child processes, which read their own sections
             code = function(load(model, flags, config))
             raise typer.Exit(ExitCode.OK if code is None else code)
 

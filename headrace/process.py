@@ -4,9 +4,9 @@ import asyncio
 import contextlib
 import signal
 import sys
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 import structlog
 
@@ -65,6 +65,20 @@ async def _run(name: str, settings: S, clock: Clock, main: Main[S]) -> ExitCode:
     async with HealthServer(settings, health, start_metrics(name)):
         with _signals_set(process.stop):
             return await main(process) or ExitCode.OK
+
+
+async def until_stopped(process: Process[S], work: Coroutine[Any, Any, None]) -> None:
+    """Run `work` until it ends (its exception is raised here) or `process.stop` is set (it is then cancelled)."""
+    working = asyncio.create_task(work)
+    stopped = asyncio.create_task(process.stop.wait())
+    try:
+        await asyncio.wait([working, stopped], return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        stopped.cancel()
+        working.cancel()
+        (ended,) = await asyncio.gather(working, return_exceptions=True)
+    if isinstance(ended, BaseException) and not isinstance(ended, asyncio.CancelledError):
+        raise ended
 
 
 @contextlib.contextmanager

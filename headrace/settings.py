@@ -124,6 +124,21 @@ class KafkaSettings(ClusterSettings):
         return self.access_to(self.bootstrap, client_id)
 
 
+class LocalKafkaSettings(ClusterSettings):
+    """A command that runs a Kafka of its own unless it is given one."""
+
+    section: ClassVar[str] = "kafka"
+
+    bootstrap: str | None = Field(
+        None, description="Kafka's address, HOST:PORT, several with commas; default: an embedded broker is run."
+    )
+
+    @pydantic.model_validator(mode="after")
+    def _consistent(self) -> Self:
+        self.access_to(self.bootstrap or "127.0.0.1:9092")
+        return self
+
+
 class ProcessSettings(Settings):
     """What every long-running process has."""
 
@@ -183,6 +198,17 @@ def load(
     if problems:
         raise CannotRunError("\n".join(problems))
     return loaded
+
+
+def environment_of(settings: Settings, section: str) -> dict[str, str]:
+    """The variables that give a child process the same values of one section; secrets too, so for children alone."""
+    variables = {}
+    for name in type(settings).model_fields:
+        value = getattr(settings, name)
+        if type(settings).section_of(name) == section and value is not None:
+            shown = value.get_secret_value() if isinstance(value, SecretStr) else value
+            variables[type(settings).variable_of(name)] = str(shown)
+    return variables
 
 
 def flag_of(name: str) -> str:

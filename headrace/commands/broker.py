@@ -10,9 +10,10 @@ from pydantic import Field
 
 from headrace.broker import HEAP_MB, EmbeddedBroker
 from headrace.broker_jars import fetch_jars, find_java
-from headrace.exit_codes import CannotRunError, ExitCode
+from headrace.children import Children
+from headrace.exit_codes import ExitCode
 from headrace.flags import new_app, settings_command
-from headrace.process import Process, run_process
+from headrace.process import Process, run_process, until_stopped
 from headrace.settings import ProcessSettings
 
 app = new_app()
@@ -32,7 +33,7 @@ class BrokerSettings(ProcessSettings):
     fetch_only: bool = Field(False, description="Only fetch Kafka's jars, for later use without a network.")
 
 
-@settings_command(app, BrokerSettings, exits=[ExitCode.UNAVAILABLE, ExitCode.STORAGE, ExitCode.INTERRUPTED])
+@settings_command(app, BrokerSettings, exits=[ExitCode.UNAVAILABLE, ExitCode.STORAGE, ExitCode.CHILD_ENDED])
 def broker(settings: BrokerSettings) -> ExitCode:
     """Run a real Apache Kafka (one KRaft node, on 127.0.0.1) until Ctrl-C, and print its address when it answers.
 
@@ -53,20 +54,19 @@ def broker(settings: BrokerSettings) -> ExitCode:
 
 async def _serve(process: Process[BrokerSettings]) -> ExitCode:
     settings = process.settings
-    process.health.expect("kafka", "starting")
     embedded = EmbeddedBroker(settings.data, port=settings.port, heap_mb=settings.heap_mb)
+    process.health.expect("kafka", "starting")
+    try:
+        await until_stopped(process, _run(process, embedded))
+    finally:
+        await asyncio.to_thread(embedded.stop)
+    return ExitCode.OK
+
+
+async def _run(process: Process[BrokerSettings], embedded: EmbeddedBroker) -> None:
     await asyncio.to_thread(embedded.start)
     process.health.meet("kafka")
     typer.echo(embedded.bootstrap)
-    ended = asyncio.create_task(asyncio.to_thread(embedded.wait))
-    stopped = asyncio.create_task(process.stop.wait())
-    try:
-        await asyncio.wait([ended, stopped], return_when=asyncio.FIRST_COMPLETED)
-    finally:
-        stopped.cancel()
-        await asyncio.to_thread(embedded.stop)
-    if process.stop.is_set():
-        return ExitCode.OK
-    raise CannotRunError(
-        f"The broker ended by itself with status {await ended}; its log: {embedded.log_path}", ExitCode.CHILD_ENDED
-    )
+    async with Children(embedded.folder) as children:
+        children.adopt("the broker", embedded.process, embedded.log_path)
+        await children.watch()

@@ -1,6 +1,7 @@
 """The topic `policies`: what is published there, and publishing what changed."""
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -50,6 +51,8 @@ async def published_policies(access: KafkaAccess, names: TopicNames) -> dict[str
     topic = names.real(TOPIC)
     found: dict[str, EndpointPolicy | None] = {}
     assigned = await _partitions(access, topic)
+    # Of topics made a moment ago it logs an error a partition, and asks again by itself.
+    logging.getLogger("aiokafka.consumer.fetcher").setLevel(logging.CRITICAL)
     async with _started(open_consumer(access)) as consumer:
         consumer.assign(assigned)
         await consumer.seek_to_beginning(*assigned)

@@ -1,0 +1,85 @@
+"""`headrace up`: the whole line on this machine."""
+
+from pathlib import Path
+from typing import ClassVar
+
+import platformdirs
+import typer
+from aiokafka.errors import KafkaError
+from pydantic import Field
+
+from headrace.children import Children
+from headrace.exit_codes import CannotRunError, ExitCode
+from headrace.flags import new_app, settings_command
+from headrace.local_stack import LocalStack
+from headrace.policies import PolicyFolder, load_folder
+from headrace.policies.topic import publish
+from headrace.process import Process, run_process, until_stopped
+from headrace.settings import LocalKafkaSettings, ProcessSettings
+from wire.admin import TopicsError
+
+app = new_app()
+
+
+class UpSettings(LocalKafkaSettings, ProcessSettings):
+    section: ClassVar[str] = "up"
+
+    policies: Path | None = Field(None, description="Folder of policies to publish; see headrace policy --help.")
+    workers: int = Field(1, ge=1, le=64, description="How many workers to run.")
+    data: Path = Field(
+        default_factory=lambda: Path(platformdirs.user_data_dir("headrace"), "up"),
+        description="Folder for broker, logs and tables, by default in the user's data folder; it is used again.",
+    )
+    tables: str | None = Field(None, description="Folder or URI of the Delta tables; default: in the folder of --data.")
+
+
+_EXITS = [ExitCode.UNAVAILABLE, ExitCode.PARTITIONS, ExitCode.STORAGE, ExitCode.CHILD_ENDED]
+
+
+@settings_command(app, UpSettings, exits=_EXITS)
+def up(settings: UpSettings) -> ExitCode:
+    """Run everything on this machine until Ctrl-C: a Kafka broker, the topics, your policies, the sink and workers.
+
+    Each is a process of its own with its log in the data folder. When one ends unexpectedly all end, and the message
+    says which it was and where its log is. The data stays, and the next start goes on with it.
+
+    Example:
+        headrace up --policies policies/ --workers 2
+        headrace up --policies policies/ --bootstrap kafka.example:9092
+    """
+    return run_process("up", settings, _serve)
+
+
+async def _serve(process: Process[UpSettings]) -> ExitCode:
+    data = process.settings.data.absolute()
+    policies = load_folder(process.settings.policies) if process.settings.policies else None
+    process.health.expect("children", "starting")
+    try:
+        await until_stopped(process, _run(process, data, policies))
+    except (KafkaError, TopicsError) as error:
+        raise CannotRunError(f"Kafka refused: {error}", ExitCode.UNAVAILABLE) from error
+    finally:
+        typer.echo(f"data: {data}\nlogs: {data / 'logs'}\ntables: {_tables(process.settings, data)}")
+    return ExitCode.OK
+
+
+async def _run(process: Process[UpSettings], data: Path, policies: PolicyFolder | None) -> None:
+    settings = process.settings
+    async with Children(data / "logs") as children:
+        stack = LocalStack(settings, data, children, process.clock)
+        bootstrap = await stack.start_kafka(settings.bootstrap)
+        typer.echo(f"kafka: {bootstrap}")
+        if policies is not None:
+            await publish(settings.access_to(bootstrap), settings.topic_names, policies.policies)
+            typer.echo(f"policies: {', '.join(policy.endpoint for policy in policies.policies)}")
+        started = [await stack.start_sink(_tables(settings, data))]
+        started += [await stack.start_worker(number) for number in range(settings.workers)]
+        for child in started:
+            typer.echo(f"{child.name}: http://{child.health_address}/metrics, log {child.log_path}")
+        process.health.meet("children")
+        typer.echo("ready; Ctrl-C ends all")
+        await children.watch()
+
+
+def _tables(settings: UpSettings, data: Path) -> str:
+    return settings.tables or str(data / "tables")

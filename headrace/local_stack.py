@@ -1,0 +1,67 @@
+"""The processes of a whole line on this machine: broker, topics, sink, workers. `up` runs them, and the demo."""
+
+import asyncio
+import sys
+from pathlib import Path
+
+from headrace.broker import EmbeddedBroker
+from headrace.children import Child, Children
+from headrace.clock import Clock
+from headrace.exit_codes import CannotRunError, ExitCode
+from headrace.settings import ClusterSettings, environment_of
+from wire.admin import TopicSettings, create_topics
+
+
+def headrace_command(*arguments: str) -> list[str]:
+    """The argv of another command of this very installation."""
+    return [sys.executable, "-m", "headrace.main", *arguments]
+
+
+class LocalStack:
+    """Starts the line's processes as children, in the order in which the methods are called.
+
+    Children end in the reverse order, so start the sink before the workers: it then keeps what they wrote last.
+    `settings` tells how to speak to Kafka; `folder` holds the broker, the logs and, unless told otherwise, the tables.
+    """
+
+    def __init__(self, settings: ClusterSettings, folder: Path, children: Children, clock: Clock) -> None:
+        self._settings = settings
+        self._folder = folder
+        self._children = children
+        self._clock = clock
+        self.bootstrap = ""
+
+    async def start_kafka(self, bootstrap: str | None = None) -> str:
+        """Run a broker, or use the one at `bootstrap`, and make the topics that are missing; the address."""
+        if bootstrap is None:
+            broker = EmbeddedBroker(self._folder / "broker")
+            try:
+                await asyncio.to_thread(broker.start)
+            except asyncio.CancelledError:
+                broker.kill()
+                raise
+            self._children.adopt("broker", broker.process, broker.log_path)
+            bootstrap = broker.bootstrap
+        self.bootstrap = bootstrap
+        wanted = TopicSettings(partitions=self._settings.partitions, producer_timestamps=not self._clock.is_real)
+        await create_topics(self._settings.access_to(bootstrap), self._settings.topic_names, wanted)
+        return bootstrap
+
+    async def start_sink(self, tables: str) -> Child:
+        """Start the sink on a folder, which is made, or on an address of tables; returns when it is ready."""
+        if "://" not in tables:
+            try:
+                await asyncio.to_thread(Path(tables).mkdir, parents=True, exist_ok=True)
+            except OSError as error:
+                raise CannotRunError(f"{tables}: {error.strerror}", ExitCode.STORAGE) from error
+        return await self._start("sink", "sink", {"HEADRACE_TABLES": tables})
+
+    async def start_worker(self, number: int) -> Child:
+        """Start one worker; returns when it is ready."""
+        return await self._start(f"worker-{number}", "worker", {})
+
+    async def _start(self, name: str, command: str, env: dict[str, str]) -> Child:
+        kafka = {**environment_of(self._settings, "kafka"), "HEADRACE_BOOTSTRAP": self.bootstrap}
+        child = self._children.start(name, headrace_command(command), {**kafka, **self._clock.to_environment(), **env})
+        await self._children.wait_ready(child)
+        return child
