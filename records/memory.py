@@ -6,16 +6,33 @@ partition goes on exactly where the old one stopped.
 
 import msgspec
 
-from records.fields import Name, Second
+from records.epoch_memory import EpochSeen
+from records.fields import Instant, Name, Second
 from records.scaling_memory import ScalingMemory
 from records.supply_memory import SupplyMemory
 
 
+class CatchUp(msgspec.Struct, frozen=True, kw_only=True):
+    """Ticks from `first_tick` on have signals alone; the first that is decided again is `newest_tick`."""
+
+    first_tick: Second
+    newest_tick: Second
+
+
 class ControllerMemory(msgspec.Struct, frozen=True, kw_only=True):
-    """`at_s` is the last tick that was decided or skipped; `offsets` are those of that tick's signal."""
+    """`at_s` is the last tick that was made, decided or not; `offsets` and `processed_s` are those of its signal.
+
+    `observed_from_s` is the event time from which the endpoint's telemetry has been read without a gap that the log
+    could not fill; `catch_up` is there while ticks are skipped after an outage. `epochs` are
+    in the order in which they were first read.
+    """
 
     endpoint: Name
     at_s: Second
     offsets: dict[str, int]
     scaling: ScalingMemory
     supply: SupplyMemory
+    processed_s: Instant = 0.0
+    observed_from_s: Second = 0
+    catch_up: CatchUp | None = None
+    epochs: tuple[EpochSeen, ...] = ()

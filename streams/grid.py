@@ -132,6 +132,14 @@ class Grid:
         """Replicas with a quarantined source that spoke in the stretch that was read, "" among them."""
         return self._source.quarantined
 
+    def present(self, field: str) -> Mask:
+        """bool (replicas, seconds): where there is a histogram of a field, be it empty. KeyError as `histogram`."""
+        source = self._source
+        live = source.reader.rings.present(field, source.stretch) & source.live
+        if not len(source.reader.keys):
+            return self._take(live)
+        return self._take(np.logical_or.reduceat(live, source.reader.group_starts, axis=0))
+
     def histogram(self, field: str) -> MergedHistogram:
         """All histograms of a field in these seconds as one, those of `replica: ""` too: per replica and second the
         engine's, else the routers'. KeyError for a name that is no histogram field."""

@@ -123,6 +123,12 @@ class Windows:
         routers', and those of `replica: ""`."""
         return self.grid(endpoint, first_s, end_s, quarantined).histogram(field)
 
+    def sources(self, endpoint: str) -> frozenset[SourceName]:
+        """Who spoke of the endpoint's replicas inside the span."""
+        known = self._table.endpoints.get(endpoint)
+        rows = known.rows if known is not None else ()
+        return frozenset((key.replica, key.source, key.reporter) for key in rows)
+
     def epochs(self, endpoint: str) -> tuple[EpochSeen, ...]:
         """What a restarted worker has to know of the epochs' order, for `restore_epochs`."""
         known = self._table.endpoints.get(endpoint)

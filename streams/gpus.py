@@ -1,0 +1,93 @@
+"""What a tick reads of one endpoint's GPUs: utilisation and memory, second by second. Few, so plain rings do."""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from records.telemetry import GpuSample
+
+Matrix = NDArray[np.float64]
+
+_NO_SECOND = -1
+
+
+@dataclass(slots=True)
+class _Ring:
+    """One GPU of one incarnation of a replica; slot `s % span` holds second `at_s` of that slot."""
+
+    at_s: NDArray[np.int64]
+    seq: NDArray[np.int64]
+    values: Matrix
+
+    @classmethod
+    def empty(cls, span_s: int) -> "_Ring":
+        return cls(np.full(span_s, _NO_SECOND, np.int64), np.zeros(span_s, np.int64), np.full((2, span_s), np.nan))
+
+
+@dataclass(slots=True)
+class _Replica:
+    """`epochs` in the order in which they were first read; the last one is current. Rings by (epoch, GPU)."""
+
+    epochs: list[str] = field(default_factory=list)
+    rings: dict[tuple[str, str], _Ring] = field(default_factory=dict)
+
+
+class GpuWindows:
+    """The last `span_s` seconds of the GPUs of one endpoint."""
+
+    def __init__(self, span_s: int) -> None:
+        self.span_s = span_s
+        self._replicas: dict[str, _Replica] = {}
+
+    @property
+    def nbytes(self) -> int:
+        per_ring = self.span_s * 32
+        return per_ring * sum(len(replica.rings) for replica in self._replicas.values())
+
+    def add(self, sample: GpuSample) -> None:
+        """Take a sample. Of one identity the later `seq` counts; a second that its slot has left behind is too late."""
+        replica = self._replicas.setdefault(sample.replica, _Replica())
+        if sample.epoch not in replica.epochs:
+            replica.epochs.append(sample.epoch)
+        ring = replica.rings.setdefault((sample.epoch, sample.gpu), _Ring.empty(self.span_s))
+        slot = sample.at_s % self.span_s
+        if (sample.at_s, sample.seq) < (int(ring.at_s[slot]), int(ring.seq[slot])):
+            return
+        if sample.at_s == ring.at_s[slot] and sample.seq == ring.seq[slot]:
+            return
+        ring.at_s[slot], ring.seq[slot] = sample.at_s, sample.seq
+        ring.values[0, slot] = np.nan if sample.gpu_utilization is None else sample.gpu_utilization
+        ring.values[1, slot] = _memory_share(sample)
+
+    def means(self, replica: str, first_s: int, end_s: int) -> Matrix:
+        """float64 (2, seconds): utilisation and memory, 0..1, of the replica's current incarnation, each second's mean
+        over its GPUs that are known; NaN = unknown."""
+        known = self._replicas.get(replica)
+        seconds = np.arange(first_s, end_s)
+        total, count = np.zeros((2, len(seconds))), np.zeros((2, len(seconds)))
+        if known is not None:
+            for (epoch, _), ring in sorted(known.rings.items()):
+                if epoch == known.epochs[-1]:
+                    slots = seconds % self.span_s
+                    values = np.where(ring.at_s[slots] == seconds, ring.values[:, slots], np.nan)
+                    present = ~np.isnan(values)
+                    total += np.where(present, values, 0.0)
+                    count += present
+        return np.where(count > 0, total / np.maximum(count, 1), np.nan)
+
+    def forget(self, before_s: int) -> None:
+        """Free the GPUs that were silent since `before_s`."""
+        for name, replica in list(self._replicas.items()):
+            for key in [key for key, ring in replica.rings.items() if int(ring.at_s.max()) < before_s]:
+                del replica.rings[key]
+            spoken = {epoch for epoch, _ in replica.rings}
+            replica.epochs = [epoch for epoch in replica.epochs if epoch in spoken]
+            if not replica.rings:
+                del self._replicas[name]
+
+
+def _memory_share(sample: GpuSample) -> float:
+    if sample.memory_used_bytes is None or not sample.memory_total_bytes:
+        return float("nan")
+    return min(1.0, sample.memory_used_bytes / sample.memory_total_bytes)
