@@ -1,4 +1,4 @@
-"""Real failures of other autoscalers: flapping, stabilisation, latency floors, ownership and units. See test_scenarios."""
+"""Failures of other autoscalers: flapping, stabilisation, latency floors, ownership, units. See test_scenarios."""
 
 from records.scaling_memory import Recommendation, ScalingMemory
 from records.signals import DrainCandidate
