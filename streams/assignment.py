@@ -73,9 +73,12 @@ class Assignments:
             for owner in list(self.owners.values()):
                 owner.idle()
 
-    def is_ready(self, lag_max_s: float) -> bool:
-        """Assigned (which may be nothing), every partition taken over, and little left to read."""
-        return self.is_assigned and all(_is_current(owner, lag_max_s) for owner in self.owners.values())
+    def why_not_ready(self, lag_max_s: float) -> str | None:
+        """Ready is who has been assigned (which may be nothing), has taken everything over, and has little to read."""
+        if not self.is_assigned:
+            return "no partitions assigned, or a rebalance is going on"
+        reasons = [reason for owner in self.owners.values() if (reason := _why_behind(owner, lag_max_s))]
+        return "; ".join(reasons) or None
 
 
 def complete_partitions(partitions: Iterable[TP], topics: set[str]) -> set[int]:
@@ -90,8 +93,11 @@ def complete_partitions(partitions: Iterable[TP], topics: set[str]) -> set[int]:
     return set(by_number)
 
 
-def _is_current(owner: PartitionOwner, lag_max_s: float) -> bool:
+def _why_behind(owner: PartitionOwner, lag_max_s: float) -> str | None:
     if owner.state is not OwnerState.WORKING:
-        return False
+        return f"partition {owner.partition} is {owner.state.value}"
     lag_s = owner.lag_s
-    return owner.is_caught_up or (lag_s is not None and lag_s <= lag_max_s)
+    if owner.is_caught_up or (lag_s is not None and lag_s <= lag_max_s):
+        return None
+    behind = "not read yet" if lag_s is None else f"{lag_s:.0f} s behind"
+    return f"partition {owner.partition} is {behind}"

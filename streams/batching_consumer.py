@@ -7,7 +7,7 @@ release; tests/worker/test_faust_pin.py fails when one of them changes.
 """
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol, cast
 
@@ -89,36 +89,24 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):
             if tp in assigned:
                 consumer.seek(TopicPartition(tp.topic, tp.partition), offset)
 
-    async def offsets_at(self, times_s: Mapping[TP, float]) -> dict[TP, int]:
-        """For each partition the first offset whose timestamp (UNIX s) is at or after the given one, else the end."""
-        consumer = self._ensure_consumer()
-        asked = {TopicPartition(tp.topic, tp.partition): max(0, int(at_s * 1000)) for tp, at_s in times_s.items()}
-        if not asked:
+    def positions(self) -> dict[TP, int]:
+        """The next offset to poll, of each assigned partition that has one."""
+        assignment = self._current()
+        if assignment is None:
             return {}
-        # The end first: a record that comes between the two answers must not be skipped.
-        ends = await consumer.end_offsets(list(asked))
-        found = await consumer.offsets_for_times(asked)
-        offsets = {}
-        for tp in asked:
-            at = found.get(tp)
-            offsets[TP(tp.topic, tp.partition)] = ends[tp] if at is None else at.offset
-        return offsets
+        # Not `position`, which asserts that there is one: the thread may take it away at any moment.
+        found = ((tp, assignment.state_value(tp)._position) for tp in assignment.tps)
+        return {TP(tp.topic, tp.partition): position for tp, position in found if position is not None}
 
-    async def bounds(self, tps: Iterable[TP]) -> dict[TP, tuple[int, int]]:
-        """First offset and end of each partition, from the broker."""
-        consumer = self._ensure_consumer()
-        wanted = [TopicPartition(tp.topic, tp.partition) for tp in tps]
-        firsts = await consumer.beginning_offsets(wanted)
-        ends = await consumer.end_offsets(wanted)
-        return {TP(tp.topic, tp.partition): (firsts[tp], ends[tp]) for tp in wanted}
+    def fetched(self, tp: TP) -> tuple[int | None, int | None]:
+        """The log's end as the newest fetch showed it, and which fetch that was."""
+        assignment = self._current()
+        state = None if assignment is None else assignment.state_value(TopicPartition(tp.topic, tp.partition))
+        return (None, None) if state is None else (state.highwater, state.timestamp)
 
-    def read_state(self, tp: TP) -> ReadState:
+    def _current(self) -> Any:
         subscription = self._ensure_consumer()._subscription.subscription
-        assignment = subscription.assignment if subscription is not None else None
-        state = assignment.state_value(TopicPartition(tp.topic, tp.partition)) if assignment is not None else None
-        if state is None or not state.has_valid_position:
-            return ReadState(None, None, None)
-        return ReadState(state.position, state.highwater, state.timestamp)
+        return None if subscription is None else subscription.assignment
 
 
 class BatchingConsumer(driver.Consumer):
@@ -132,6 +120,7 @@ class BatchingConsumer(driver.Consumer):
         self._sessions: dict[int, int] = {}
         self._sessions_begun = 0
         self._unread: dict[int, int] = {}
+        self._positions: dict[TP, int] = {}
         self._polling = asyncio.Lock()
         super().__init__(*args, **kwargs)
 
@@ -145,6 +134,8 @@ class BatchingConsumer(driver.Consumer):
     async def _getmany(self, active_partitions: set[TP] | None, timeout: float) -> dict[TP, list[Any]]:  # noqa: ASYNC109  # Faust's
         async with self._polling:
             records = await super()._getmany(active_partitions, min(timeout, POLL_TIMEOUT_S))
+            # Between polls alone: during one, the thread's own positions are ahead of what was handed over.
+            self._positions = self._reader.positions()
             return {tp: [self._as_event(tp, polled)] for tp, polled in records.items() if polled and self._is_read(tp)}
 
     def _is_read(self, tp: TP) -> bool:
@@ -193,6 +184,7 @@ class BatchingConsumer(driver.Consumer):
             self._sessions[partition] = self._sessions_begun
             self._unread[partition] = 0
             for tp, offset in offsets.items():
+                self._positions[tp] = offset
                 self._read_offset[tp] = offset or None
                 self._committed_offset[tp] = None
             return self._sessions_begun
@@ -207,13 +199,8 @@ class BatchingConsumer(driver.Consumer):
         return self._unread.get(partition, 0)
 
     def read_state(self, tp: TP) -> ReadState:
-        return self._reader.read_state(tp)
-
-    async def offsets_at(self, times_s: Mapping[TP, float]) -> dict[TP, int]:
-        return cast(dict[TP, int], await self._reader.call_thread(self._reader.offsets_at, times_s))
-
-    async def bounds(self, tps: Iterable[TP]) -> dict[TP, tuple[int, int]]:
-        return cast(dict[TP, tuple[int, int]], await self._reader.call_thread(self._reader.bounds, list(tps)))
+        end, fetched = self._reader.fetched(tp)
+        return ReadState(self._positions.get(tp), end, fetched)
 
     async def commit_or_raise(self, offsets: Mapping[TP, int]) -> None:
         """Commit, raising KafkaError where the partition is not assigned or the broker refuses: it takes commits of

@@ -57,9 +57,9 @@ class MemoryReader:
 
 
 async def _read_to_end(consumer: AIOKafkaConsumer, tps: list[TopicPartition]) -> dict[str, CompactedPartition]:
-    consumer.assign(tps)
     firsts = await consumer.beginning_offsets(tps)
     ends = await consumer.end_offsets(tps)
+    consumer.assign(tps)
     for tp in tps:
         consumer.seek(tp, firsts[tp])
     partitions = {tp.topic: CompactedPartition() for tp in tps}

@@ -6,7 +6,7 @@ over anew: the log alone knows which transaction was committed, and memory and w
 """
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
@@ -18,17 +18,16 @@ from faust.types import TP
 from streams.batching_consumer import PolledBatch, ReadState
 from streams.fault_points import FaultPoint, FaultPoints
 from streams.inputs import INPUT_TOPICS, MEMORY_TOPICS
+from streams.log_offsets import LogBounds, LogOffsets, LogRecord
 from streams.memory_reader import MemoryReader, MemoryUnreadableError
 from streams.outgoing import transaction_records
-from streams.tick_source import Effects, StartPositions, TickSource
+from streams.read_progress import ReadProgress
+from streams.tick_outbox import TickOutbox
+from streams.tick_source import StartPositions, TickSource
 from streams.transactions import FencedError, PartitionTransactions, TransactionFailedError
 from streams.worker_metrics import WorkerMetrics
 from wire.topics import TopicNames
 
-TRANSACTION_TICKS_MAX = 2000
-"""Most ticks in one transaction: some 3 MB and half a second, well inside the transaction's timeout."""
-PENDING_TICKS_MAX = 8000
-"""More unwritten ticks than this and reading waits."""
 LINGER_S = 0.01
 """How long the first due tick waits for those of other endpoints."""
 REVOKE_TIMEOUT_S = 1.0
@@ -54,8 +53,6 @@ class Reader(Protocol):
     def batch_read(self, partition: int, session: int) -> bool: ...
     def unread_batches(self, partition: int) -> int: ...
     def read_state(self, tp: TP) -> ReadState: ...
-    async def offsets_at(self, times_s: Mapping[TP, float]) -> dict[TP, int]: ...
-    async def bounds(self, tps: list[TP]) -> dict[TP, tuple[int, int]]: ...
     async def commit_or_raise(self, offsets: Mapping[TP, int]) -> None: ...
 
 
@@ -65,6 +62,7 @@ class OwnerPorts:
 
     names: TopicNames
     reader: Reader
+    offsets: LogOffsets
     memory: MemoryReader
     clock: Callable[[], float]
     faults: FaultPoints
@@ -93,19 +91,10 @@ class PartitionOwner:
         self._log = log.bind(partition=partition)
         self._stopping = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
-        self._reset()
-
-    def _reset(self) -> None:
-        self._pending: list[Effects] = []
-        self._writing = False
-        self._due = asyncio.Event()
-        self._room = asyncio.Event()
-        self._room.set()
-        self._next_offsets: dict[str, int] = {}
-        self._settled: dict[str, int] = {}
-        self._fetches_seen: dict[str, int | None] = {}
-        self._ends_read_s: dict[str, float] = {}
-        self._looked_s = self._ports.clock()
+        self._outbox = TickOutbox()
+        self._progress = ReadProgress(
+            self._inputs, ports.reader.read_state, lambda: ports.reader.unread_batches(partition), ports.clock
+        )
 
     # -- life ---------------------------------------------------------------------------------------------------
 
@@ -115,7 +104,7 @@ class PartitionOwner:
     async def stop(self) -> None:
         """Give the partition back: commit what is due if Kafka acknowledges it within a second, else abort."""
         self._stopping.set()
-        self._due.set()
+        self._outbox.due.set()
         task = self._task
         if task is not None:
             await asyncio.wait([task], timeout=REVOKE_TIMEOUT_S if self.state is OwnerState.WORKING else 0)
@@ -124,7 +113,7 @@ class PartitionOwner:
                 await asyncio.wait([task])
                 await self._transactions.abort()
         self.state = OwnerState.STOPPED
-        self._room.set()
+        self._outbox.has_room.set()
         self._ports.reader.forget(self.partition)
         await self._transactions.close()
 
@@ -161,7 +150,7 @@ class PartitionOwner:
         """Read and tick no more; what was not committed is made again from the log."""
         self.state = state
         self._ports.reader.forget(self.partition)
-        self._reset()
+        self._outbox.clear()
 
     async def _after_fence(self) -> None:
         """Somebody started our producer's successor, or the broker ended a transaction that took too long.
@@ -169,7 +158,7 @@ class PartitionOwner:
         A commit of offsets tells: the broker takes it from members of the group's current generation only. Still a
         member: the partition is ours, and is taken over anew. Else it is lost until the group's next rebalance.
         """
-        offset = self._next_offsets.get("telemetry.requests", 0)
+        offset = self._progress.next_offsets.get("telemetry.requests", 0)
         self._let_go(OwnerState.TAKING_OVER)
         self._ports.metrics.fenced.add(1)
         while not self._stopping.is_set():
@@ -197,25 +186,30 @@ class PartitionOwner:
         )
         source = self._make_source(self.partition)
         plan = source.restore({self._ports.names.logical(topic): read for topic, read in memory.items()}, started_s)
-        offsets = await self._start_offsets(plan)
-        self._reset()
+        offsets = await self._start_offsets(plan, source)
+        self._outbox.clear()
         self._source = source
-        self._next_offsets = {self._logical[tp.topic]: offset for tp, offset in offsets.items()}
-        self.state = OwnerState.WORKING
         await self._ports.reader.rewind(self.partition, offsets)
+        self._progress.restart({self._logical[tp.topic]: offset for tp, offset in offsets.items()})
+        self.state = OwnerState.WORKING
         await self._ports.faults.reached(FaultPoint.REWOUND, self.partition)
         self._log.info("partition_taken_over", seconds=round(self._ports.clock() - started_s, 3))
 
-    async def _start_offsets(self, plan: StartPositions) -> dict[TP, int]:
+    async def _start_offsets(self, plan: StartPositions, source: TickSource) -> dict[TP, int]:
         by_time = {self._inputs[topic]: at_s for topic, at_s in plan.times_s.items()}
-        found = await self._ports.reader.offsets_at(by_time)
-        bounds = await self._ports.reader.bounds(list(self._inputs.values()))
-        offsets = {}
-        for topic, tp in self._inputs.items():
-            first, end = bounds[tp]
-            wanted = [offset for offset in (found.get(tp), plan.offsets.get(topic)) if offset is not None]
-            offsets[tp] = max(first, min(min(wanted, default=first), end))
-        return offsets
+        bounds = await self._ports.offsets.bounds(self._inputs.values())
+        # The bounds come first: a record that arrives between the answers must not be skipped.
+        found = await self._ports.offsets.records_at(by_time)
+        requests = self._inputs["telemetry.requests"]
+        if requests in found and found[requests].offset == bounds[requests].first > 0:
+            source.log_begins(found[requests].stamped_s)
+        return {tp: self._start_offset(plan, topic, bounds[tp], found.get(tp)) for topic, tp in self._inputs.items()}
+
+    def _start_offset(self, plan: StartPositions, topic: str, bounds: LogBounds, at_time: LogRecord | None) -> int:
+        wanted = [plan.offsets[topic]] if topic in plan.offsets else []
+        if topic in plan.times_s:
+            wanted.append(bounds.end if at_time is None else at_time.offset)
+        return max(bounds.first, min([*wanted, bounds.end]) if wanted else bounds.first)
 
     # -- reading ------------------------------------------------------------------------------------------------
 
@@ -224,35 +218,17 @@ class PartitionOwner:
         if not self._ports.reader.batch_read(self.partition, batch.session):
             return
         effects = self._source.feed(topic, batch.messages, self._ports.clock())
-        self._next_offsets[topic] = batch.messages[-1].offset + 1
-        self._add(effects)
-        await self._room.wait()
+        self._progress.next_offsets[topic] = batch.messages[-1].offset + 1
+        self._outbox.add(effects)
+        await self._outbox.has_room.wait()
 
     def idle(self) -> None:
         """Let time pass if everything was read: up to the moment for which every topic's end is known to be read."""
         if self.state is not OwnerState.WORKING:
             return
-        read_until_s = self._read_until_s()
+        read_until_s = self._progress.read_until_s()
         if read_until_s is not None:
-            self._add(self._source.advance(read_until_s))
-
-    def _read_until_s(self) -> float | None:
-        """The clock when the last fetch of the topic that lags most showed its end; null unless all are at it.
-
-        A fetch is seen here a moment after it came, so the clock of the look before is taken: anything later may have
-        been written meanwhile. While the broker is away nothing is fetched, and time stands still.
-        """
-        looked_s, self._looked_s = self._looked_s, self._ports.clock()
-        at_end = self._ports.reader.unread_batches(self.partition) == 0
-        for topic, tp in self._inputs.items():
-            read = self._ports.reader.read_state(tp)
-            at_end = at_end and read.at_end
-            if read.at_end and read.fetched != self._fetches_seen.get(topic):
-                self._fetches_seen[topic] = read.fetched
-                self._ends_read_s[topic] = looked_s
-        if not at_end or len(self._ends_read_s) < len(self._inputs):
-            return None
-        return min(self._ends_read_s.values())
+            self._outbox.add(self._source.advance(read_until_s))
 
     @property
     def lag_s(self) -> float | None:
@@ -262,57 +238,29 @@ class PartitionOwner:
 
     @property
     def is_caught_up(self) -> bool:
-        return (
-            self.state is OwnerState.WORKING
-            and self._ports.reader.unread_batches(self.partition) == 0
-            and all(self._ports.reader.read_state(tp).at_end for tp in self._inputs.values())
-        )
+        return self.state is OwnerState.WORKING and self._progress.is_at_end
 
     def read_positions(self) -> dict[TP, int]:
-        """The next offset of each input to feed. With nothing on its way it is the consumer's own position, which
-        passes the markers of transactions that no record shows."""
-        if self._ports.reader.unread_batches(self.partition):
-            return {self._inputs[topic]: offset for topic, offset in self._next_offsets.items()}
-        reads = {tp: self._ports.reader.read_state(tp).position for tp in self._inputs.values()}
-        return {tp: position for tp, position in reads.items() if position is not None}
+        """The next offset of each input to feed."""
+        return self._progress.positions()
 
     def settled_offset(self, tp: TP) -> int | None:
-        """The offset up to which everything that `tp` caused is committed."""
-        topic = self._logical[tp.topic]
-        settled = self._settled if self._pending or self._writing else self._next_offsets
-        return settled.get(topic)
+        """The offset before which everything that `tp` caused is committed."""
+        return self._outbox.settled(self._progress.next_offsets).get(self._logical[tp.topic])
 
     # -- writing ------------------------------------------------------------------------------------------------
 
-    def _add(self, effects: Sequence[Effects]) -> None:
-        if not effects:
-            return
-        self._pending.extend(effects)
-        self._due.set()
-        if len(self._pending) > PENDING_TICKS_MAX:
-            self._room.clear()
-
     async def _write_ticks(self) -> None:
-        while True:
-            await self._due.wait()
-            if self._stopping.is_set() and not self._pending:
-                return
-            if len(self._pending) < TRANSACTION_TICKS_MAX and not self._stopping.is_set():
+        while not self._stopping.is_set() or self._outbox:
+            await self._outbox.due.wait()
+            if not self._stopping.is_set():
                 await asyncio.sleep(LINGER_S)
-            await self._write_some()
+            if self._outbox:
+                await self._write_some()
 
     async def _write_some(self) -> None:
-        effects, self._pending = self._pending[:TRANSACTION_TICKS_MAX], self._pending[TRANSACTION_TICKS_MAX:]
-        if not self._pending:
-            self._due.clear()
-            covered = dict(self._next_offsets)
-        else:
-            covered = self._settled
-        self._writing = True
+        effects = self._outbox.take(self._progress.next_offsets)
         started_s = self._ports.clock()
         await self._transactions.write(transaction_records(effects, self._ports.names, self.partition))
-        self._writing = False
-        self._settled = covered
+        self._outbox.written()
         self._ports.metrics.transaction_written(len(effects), self._ports.clock() - started_s)
-        if len(self._pending) <= PENDING_TICKS_MAX:
-            self._room.set()

@@ -42,6 +42,10 @@ class TickSource(Protocol):
     def restore(self, memory: Mapping[str, CompactedPartition], now_s: float) -> StartPositions:
         """Start from the topics `controllers` and `policies` (logical names) as read to their end."""
 
+    def log_begins(self, received_s: float) -> None:
+        """Called after `restore` where the log of `telemetry.requests` was cut off after the time asked for: it begins
+        with what was received then, UNIX s."""
+
     def feed(self, topic: str, messages: Sequence[ConsumerRecord], now_s: float) -> Sequence[Effects]:
         """Take messages of one topic in log order; the ticks that became due."""
 

@@ -102,6 +102,7 @@ class PartitionTransactions:
     async def _write(
         self, producer: AIOKafkaProducer, records: Sequence[OutgoingRecord], futures: list[asyncio.Future[object]]
     ) -> None:
+        _check_alive(producer)
         await producer.begin_transaction()
         await self._faults.reached(FaultPoint.TRANSACTION_BEGUN, self.partition)
         for record in records:
@@ -110,6 +111,7 @@ class PartitionTransactions:
         # aiokafka commits a transaction whose sends have failed: so every acknowledgement is awaited before.
         await asyncio.gather(*futures)
         await self._faults.reached(FaultPoint.RECORDS_ACKNOWLEDGED, self.partition)
+        _check_alive(producer)
         await producer.commit_transaction()
         await self._faults.reached(FaultPoint.COMMITTED, self.partition)
 
@@ -133,6 +135,12 @@ class PartitionTransactions:
         self._closing.add(task)
         task.add_done_callback(self._closing.discard)
         await asyncio.wait([task], timeout=CLOSE_TIMEOUT_S)
+
+
+def _check_alive(producer: AIOKafkaProducer) -> None:
+    """aiokafka asserts, instead of raising what went wrong, when its sender has failed before."""
+    if producer._txn_manager.is_fatal_error():
+        raise KafkaError("the producer's sender has failed")
 
 
 async def _stop(producer: AIOKafkaProducer) -> None:

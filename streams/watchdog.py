@@ -5,13 +5,13 @@ connection of our own, and compared with what was fed: an end that moves before 
 """
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
-from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.errors import KafkaError
 from faust.types import TP
 
 from streams.assignment import Assignments
+from streams.log_offsets import LogOffsets
 from streams.partition_owner import OwnerState
 
 
@@ -43,11 +43,9 @@ class StallDetector:
 class Watchdog:
     """Looks every `every_s`; `watch` raises WorkerStuckError. While Kafka does not answer nothing counts as a stall."""
 
-    def __init__(
-        self, assignments: Assignments, open_consumer: Callable[..., AIOKafkaConsumer], stall_s: float = 60.0
-    ) -> None:
+    def __init__(self, assignments: Assignments, offsets: LogOffsets, stall_s: float) -> None:
         self._assignments = assignments
-        self._open_consumer = open_consumer
+        self._offsets = offsets
         self._stall_s = stall_s
         self._detector = StallDetector(stall_s)
         self._idle_since: dict[int, float] = {}
@@ -55,27 +53,20 @@ class Watchdog:
     async def watch(self) -> None:
         every_s = self._stall_s / 6
         loop = asyncio.get_running_loop()
-        consumer = self._open_consumer()
-        await consumer.start()
-        try:
-            while True:
-                await asyncio.sleep(every_s)
-                await self._look(consumer, loop.time(), every_s)
-        finally:
-            await consumer.stop()
+        while True:
+            await asyncio.sleep(every_s)
+            await self._look(loop.time(), every_s)
 
-    async def _look(self, consumer: AIOKafkaConsumer, now_s: float, timeout_s: float) -> None:
+    async def _look(self, now_s: float, timeout_s: float) -> None:
         positions = self._positions()
         try:
             async with asyncio.timeout(timeout_s):
-                ends = await consumer.end_offsets([TopicPartition(tp.topic, tp.partition) for tp in positions])
+                ends = await self._offsets.ends(positions.keys())
         except (TimeoutError, KafkaError):
             self._detector = StallDetector(self._stall_s)
             self._idle_since.clear()
             return
-        stalled = self._detector.stalled(
-            positions, {TP(tp.topic, tp.partition): end for tp, end in ends.items()}, now_s
-        )
+        stalled = self._detector.stalled(positions, ends, now_s)
         if stalled:
             raise WorkerStuckError("no progress on " + ", ".join(f"{tp.topic}/{tp.partition}" for tp in stalled))
         self._check_owners(now_s)

@@ -8,6 +8,7 @@ from functools import partial
 from streams.assignment import Assignments
 from streams.fault_points import FaultPoints, NoFaults
 from streams.faust_app import Group, GroupOptions, build_app
+from streams.log_offsets import LogOffsets
 from streams.memory_reader import MemoryReader
 from streams.partition_owner import OwnerPorts, PartitionOwner
 from streams.tick_source import TickSource
@@ -35,13 +36,16 @@ class WorkerOptions:
 class Worker:
     """Runs until it is told to stop, or something ends it. `make_source` makes the ticks' source of a partition."""
 
-    def __init__(self, options: WorkerOptions, make_source: Callable[[int], TickSource]) -> None:
+    def __init__(
+        self, options: WorkerOptions, make_source: Callable[[int], TickSource], metrics: WorkerMetrics
+    ) -> None:
         self._options = options
         self._make_source = make_source
-        self._metrics = WorkerMetrics()
+        self._metrics = metrics
         self.assignments = Assignments(options.names, self._make_owner)
         self._app = build_app(Group(options.group, options.access, options.names, self.assignments))
         self._memory = MemoryReader(partial(open_consumer, options.access))
+        self._offsets = LogOffsets(partial(open_consumer, options.access))
         self._failure: asyncio.Future[None] | None = None
         self._observe()
 
@@ -52,7 +56,8 @@ class Worker:
         whatever a bug of ours raises.
         """
         self._failure = asyncio.get_running_loop().create_future()
-        watchdog = Watchdog(self.assignments, partial(open_consumer, self._options.access), self._options.stall_s)
+        watchdog = Watchdog(self.assignments, self._offsets, self._options.stall_s)
+        await self._offsets.start()
         parts = {
             asyncio.create_task(self._run_app(), name="faust"),
             asyncio.create_task(self.assignments.idle_forever(), name="idle"),
@@ -68,11 +73,13 @@ class Worker:
                 part.cancel()
             await asyncio.wait(parts)
             await self._app.stop()
+            await self._offsets.stop()
         for part in done:
             part.result()
 
-    def is_ready(self) -> bool:
-        return self.assignments.is_ready(self._options.lag_max_s)
+    def why_not_ready(self) -> str | None:
+        """What stands between this worker and being ready; null where nothing does."""
+        return self.assignments.why_not_ready(self._options.lag_max_s)
 
     async def _run_app(self) -> None:
         await self._app.start()
@@ -90,6 +97,7 @@ class Worker:
         ports = OwnerPorts(
             names=options.names,
             reader=self._app.reader,
+            offsets=self._offsets,
             memory=self._memory,
             clock=options.clock,
             faults=options.faults,

@@ -14,6 +14,10 @@ class WorkerMetrics:
     def __init__(self) -> None:
         self._meter = metrics.get_meter("headrace.streams")
         self.messages = self._meter.create_counter("headrace_messages_read", description="Kafka messages by topic")
+        self.undecodable = self._meter.create_counter("headrace_undecodable", description="dead letters by topic")
+        self.left_out = self._meter.create_counter(
+            "headrace_rows_left_out", description="rows by why they do not count"
+        )
         self.ticks = self._meter.create_counter("headrace_ticks_written", description="ticks in committed transactions")
         self.fenced = self._meter.create_counter("headrace_partitions_fenced")
         self.retaken = self._meter.create_counter("headrace_partitions_retaken", description="after a failure")

@@ -1,0 +1,122 @@
+"""`headrace worker`: compute signals and decisions of the partitions that the group gives it."""
+
+import asyncio
+from functools import partial
+from typing import ClassVar
+
+from aiokafka.errors import KafkaError
+from pydantic import Field
+
+from headrace.exit_codes import CannotRunError, ExitCode
+from headrace.flags import new_app, settings_command
+from headrace.process import Process, run_process
+from headrace.settings import KafkaSettings, ProcessSettings
+from streams.assignment import SplitAssignmentError
+from streams.controller_source import ControllerSource
+from streams.faust_app import GroupOptions
+from streams.watchdog import WorkerStuckError
+from streams.worker import Worker, WorkerOptions
+from streams.worker_metrics import WorkerMetrics
+from wire.admin import check_topics, list_topics
+
+app = new_app()
+
+_HEALTH_EVERY_S = 0.5
+_DEFAULT_GROUP = "headrace-worker"
+
+
+class WorkerSettings(KafkaSettings, ProcessSettings):
+    section: ClassVar[str] = "worker"
+
+    group: str | None = Field(
+        None,
+        min_length=1,
+        max_length=200,
+        description="Consumer group, and begin of the transactional ids; default: headrace-worker after the prefix. "
+        "All workers of one group share the partitions; two groups on the same topics would decide everything twice.",
+    )
+    session_timeout_s: float = Field(
+        8.0, ge=1, le=300, description="After this long without a sign of life a worker's partitions move to others."
+    )
+    ready_lag_s: float = Field(
+        10.0, gt=0, le=86_400, description="Most seconds of telemetry not yet worked on with which /readyz says ready."
+    )
+    stall_s: float = Field(
+        60.0, ge=1, le=86_400, description="Without any progress for this long, although there is work, it ends."
+    )
+
+    def options(self, process: "Process[WorkerSettings]") -> WorkerOptions:
+        return WorkerOptions(
+            access=self.access("headrace-worker"),
+            names=self.topic_names,
+            group=GroupOptions(
+                app=self.group or self.topic_prefix + _DEFAULT_GROUP, session_timeout_s=self.session_timeout_s
+            ),
+            clock=process.clock.now_s,
+            lag_max_s=self.ready_lag_s,
+            stall_s=self.stall_s,
+        )
+
+
+@settings_command(
+    app, WorkerSettings, name="worker", exits=[ExitCode.UNAVAILABLE, ExitCode.PARTITIONS, ExitCode.STUCK, ExitCode.BUG]
+)
+def worker(settings: WorkerSettings) -> ExitCode:
+    """Compute windows, signals and decisions of some partitions, until Ctrl-C or SIGTERM.
+
+    Start as many as there are partitions, on any number of machines: Kafka divides the endpoints among them. Killed at
+    any moment, its partitions move to others, which go on exactly where it was: every tick is decided once.
+
+    Example:
+        headrace worker --bootstrap 127.0.0.1:9092
+    """
+    return run_process("worker", settings, _serve)
+
+
+async def _serve(process: Process[WorkerSettings]) -> None:
+    try:
+        partitions = await _checked_partitions(process.settings)
+        await _work(process, partitions)
+    except KafkaError as error:
+        message = f"Kafka at {process.settings.bootstrap} does not serve the worker: {error}"
+        raise CannotRunError(message, ExitCode.UNAVAILABLE) from error
+    except SplitAssignmentError as error:
+        raise CannotRunError(f"{error} (hint: headrace topics check)", ExitCode.PARTITIONS) from error
+    except WorkerStuckError as error:
+        raise CannotRunError(str(error), ExitCode.STUCK) from error
+
+
+async def _checked_partitions(settings: WorkerSettings) -> int:
+    """The number of partitions that all inputs share. Raises CannotRunError with every problem of the topics."""
+    access, names = settings.access("headrace-worker"), settings.topic_names
+    problems = await check_topics(access, names)
+    if problems:
+        raise CannotRunError("\n".join(problems), ExitCode.PARTITIONS)
+    states = {state.name: state for state in await list_topics(access, names)}
+    return states["telemetry.requests"].partitions
+
+
+async def _work(process: Process[WorkerSettings], partitions: int) -> None:
+    metrics = WorkerMetrics()
+    make_source = partial(_source, partitions, metrics)
+    running = Worker(process.settings.options(process), make_source, metrics)
+    process.health.expect("partitions", "not assigned yet")
+    telling = asyncio.create_task(_tell_health(process, running))
+    try:
+        await running.run(process.stop)
+    finally:
+        telling.cancel()
+
+
+def _source(partitions: int, metrics: WorkerMetrics, partition: int) -> ControllerSource:
+    return ControllerSource(partition, partitions, metrics)
+
+
+async def _tell_health(process: Process[WorkerSettings], running: Worker) -> None:
+    while True:
+        why_not = running.why_not_ready()
+        if why_not is None:
+            process.health.meet("partitions")
+        else:
+            process.health.expect("partitions", why_not)
+        await asyncio.sleep(_HEALTH_EVERY_S)

@@ -1,0 +1,166 @@
+"""Whole workers with the real controller on a real Kafka, disturbed in every way: what they decide must equal what
+one undisturbed controller decides from the same log."""
+
+import asyncio
+import signal
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from headrace.broker import EmbeddedBroker
+from headrace.clock import Clock
+from records.decisions import ScalingDecision
+from records.enums import MetricName
+from records.policy import EndpointPolicy, Metric, ScaleTargetRef
+from streams.fault_points import FaultPoint
+from tests.conftest import BrokerFactory
+from tests.worker.conftest import QUICK_GROUPS
+from tests.worker.pipeline import Pipeline, WorkerProcess, broken_links, running, samples
+from tests.worker.undisturbed import undisturbed_decisions
+from tests.worker.worker_process import WorkerSpec
+
+pytestmark = pytest.mark.kafka
+
+ENDPOINTS = [f"e{number}" for number in range(12)]
+NOW_S = Clock().now_s()
+FIRST_S = int(NOW_S) // 5 * 5 - 900
+"""Recent, since Kafka deletes what is older than its retention, by the senders' stamps."""
+BEHIND = Clock(shown_s=FIRST_S - 3600.0, real_s=NOW_S)
+"""An hour before the first sample: here the samples alone let time pass, so a test can say what is decided."""
+
+NewWorker = Callable[..., WorkerProcess]
+
+
+def policy(endpoint: str) -> EndpointPolicy:
+    return EndpointPolicy(
+        endpoint=endpoint,
+        min_replicas=1,
+        max_replicas=20,
+        metrics=(
+            Metric(name=MetricName.INFLIGHT_REQUESTS, target=3.0),
+            Metric(name=MetricName.QUEUE_DEPTH, target=2.0),
+        ),
+        scale_target_ref=ScaleTargetRef(kind="Deployment", name=endpoint),
+    )
+
+
+class Feed:
+    """Sends the next seconds of every endpoint's samples; `sent_s` is where the next ones begin."""
+
+    def __init__(self, pipeline: Pipeline) -> None:
+        self._pipeline = pipeline
+        self.sent_s = FIRST_S
+
+    async def send(self, seconds: int) -> None:
+        await self._pipeline.send(samples(ENDPOINTS, self.sent_s, seconds))
+        self.sent_s += seconds
+
+    @property
+    def last_tick_s(self) -> int:
+        """The newest tick that these samples complete: two seconds are left for late ones."""
+        return (self.sent_s - 2) // 5 * 5
+
+
+@pytest.fixture
+async def feed(pipeline: Pipeline) -> Feed:
+    await pipeline.send(policy(endpoint) for endpoint in ENDPOINTS)
+    return Feed(pipeline)
+
+
+@pytest.fixture
+def new_worker(pipeline: Pipeline, tmp_path: Path) -> NewWorker:
+    return worker_maker(pipeline, tmp_path)
+
+
+def worker_maker(pipeline: Pipeline, folder: Path) -> NewWorker:
+    def make(name: str, **spec: object) -> WorkerProcess:
+        made = WorkerSpec(
+            bootstrap=pipeline.access.bootstrap,
+            prefix=pipeline.prefix,
+            partitions=pipeline.partitions,
+            **spec,  # type: ignore[arg-type]  # the test's own fields
+        )
+        return WorkerProcess(made, folder / f"{name}.log", BEHIND)
+
+    return make
+
+
+async def assert_undisturbed(pipeline: Pipeline, last_tick_s: int) -> None:
+    """Every tick up to the last one is there once, in one chain, as the undisturbed controller decides it."""
+    await pipeline.until_decided(ENDPOINTS, last_tick_s)
+    decided, expected = await pipeline.decisions(), await undisturbed_decisions(pipeline)
+    assert set(decided) == set(ENDPOINTS)
+    for endpoint in ENDPOINTS:
+        assert ticks(decided[endpoint]) == list(range(FIRST_S + 5, last_tick_s + 1, 5))
+        assert broken_links(decided[endpoint]) == []
+        assert decided[endpoint] == expected[endpoint]
+
+
+def ticks(decisions: list[ScalingDecision]) -> list[int]:
+    return [decision.at_s for decision in decisions]
+
+
+async def test_killed_inside_transactions_and_restarted(pipeline: Pipeline, feed: Feed, new_worker: NewWorker) -> None:
+    for number, point in enumerate([FaultPoint.RECORDS_SENT, FaultPoint.RECORDS_ACKNOWLEDGED, FaultPoint.COMMITTED]):
+        await feed.send(40)
+        worker = new_worker(point.value, die_at=point, die_after=number + 1)
+        async with running(worker):
+            assert await worker.ended() == -signal.SIGKILL, worker.said
+    await feed.send(12)
+    async with running(new_worker("last")):
+        await assert_undisturbed(pipeline, feed.last_tick_s)
+
+
+async def test_three_workers_come_and_go(pipeline: Pipeline, feed: Feed, new_worker: NewWorker) -> None:
+    first, second, third = new_worker("first"), new_worker("second"), new_worker("third")
+    await feed.send(30)
+    async with running(first):
+        await pipeline.until_decided(ENDPOINTS, feed.last_tick_s)
+        async with running(second, third):
+            for _ in range(6):
+                await feed.send(10)
+                await asyncio.sleep(0.5)
+            await pipeline.until_decided(ENDPOINTS, feed.last_tick_s)
+            first.kill()
+            await feed.send(30)
+            await pipeline.until_decided(ENDPOINTS, feed.last_tick_s)
+            second.send_signal(signal.SIGTERM)
+            assert await second.ended() == 0, second.said
+            await feed.send(32)
+            await assert_undisturbed(pipeline, feed.last_tick_s)
+
+
+async def test_worker_that_slept_through_its_session_writes_nothing(
+    pipeline: Pipeline, feed: Feed, new_worker: NewWorker
+) -> None:
+    sleeper, other = new_worker("sleeper"), new_worker("other")
+    await feed.send(30)
+    async with running(sleeper):
+        await pipeline.until_decided(ENDPOINTS, feed.last_tick_s)
+        sleeper.send_signal(signal.SIGSTOP)
+        await feed.send(30)
+        async with running(other):
+            await pipeline.until_decided(ENDPOINTS, feed.last_tick_s)
+            sleeper.send_signal(signal.SIGCONT)
+            await feed.send(30)
+            await pipeline.until_decided(ENDPOINTS, feed.last_tick_s)
+            other.kill()
+            await feed.send(32)
+            await assert_undisturbed(pipeline, feed.last_tick_s)
+
+
+async def test_broker_killed_and_restarted_under_a_worker(broker_factory: BrokerFactory, tmp_path: Path) -> None:
+    broker: EmbeddedBroker = await asyncio.to_thread(broker_factory, None, 0, QUICK_GROUPS)
+    pipeline = Pipeline.unique(broker.bootstrap)
+    await pipeline.create()
+    await pipeline.send(policy(endpoint) for endpoint in ENDPOINTS)
+    feed = Feed(pipeline)
+    async with running(worker_maker(pipeline, tmp_path)("worker")):
+        await feed.send(30)
+        await pipeline.until_decided(ENDPOINTS, feed.last_tick_s)
+        await feed.send(30)
+        await asyncio.to_thread(broker.kill)
+        await asyncio.to_thread(broker.restart)
+        await feed.send(32)
+        await assert_undisturbed(pipeline, feed.last_tick_s)
