@@ -59,14 +59,22 @@ NAMES: list[dict[str, Any]] = [
     for reporter in (None, "a", "r1", "r2")
 ]
 
+CROWDED_NAMES: list[dict[str, Any]] = [
+    {"endpoint": "chat", "replica": replica, "epoch": epoch, "source": source, "reporter": reporter}
+    for replica, epochs in (("a", ("1", "1", "2")), ("", ("1",)))
+    for epoch in epochs
+    for source, reporter in (("engine", None), ("engine", "r1"), ("router", "r1"), ("router", "r2"))
+]
+"""Few enough that samples of one replica and second come from several sources, epochs and reporters."""
 
-def samples(spread_s: int) -> st.SearchStrategy[RequestSample]:
+
+def samples(spread_s: int, names: list[dict[str, Any]] = NAMES) -> st.SearchStrategy[RequestSample]:
     """Samples of the seconds from START_S to START_S + spread_s."""
     return st.builds(
-        lambda names, variant, at_s, seq: RequestSample(
-            **NAMES[names], **VARIANTS[variant], at_s=START_S + at_s, seq=seq
+        lambda place, variant, at_s, seq: RequestSample(
+            **names[place], **VARIANTS[variant], at_s=START_S + at_s, seq=seq
         ),
-        st.integers(0, len(NAMES) - 1),
+        st.integers(0, len(names) - 1),
         st.integers(0, len(VARIANTS) - 1),
         st.integers(0, spread_s),
         st.integers(0, 2),
