@@ -10,6 +10,7 @@ from typing import Any
 
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 from aiokafka.admin import AIOKafkaAdminClient
+from aiokafka.errors import ProducerClosed
 from aiokafka.helpers import create_ssl_context
 from aiokafka.partitioner import murmur2
 
@@ -129,6 +130,12 @@ def open_producer(access: KafkaAccess, **options: Any) -> AIOKafkaProducer:
         "linger_ms": 5,
     }
     return AIOKafkaProducer(**(defaults | access.client_options() | options))
+
+
+async def close_producer(producer: AIOKafkaProducer) -> None:
+    """Ends a producer at once: what it has not delivered fails, where `stop()` alone waits for the broker for ever."""
+    producer._message_accumulator.fail_all(ProducerClosed())
+    await producer.stop()
 
 
 def open_consumer(access: KafkaAccess, *topics: str, **options: Any) -> AIOKafkaConsumer:
