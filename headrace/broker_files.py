@@ -105,7 +105,8 @@ class BrokerFolder:
         for leftover in (fresh, self.data):
             shutil.rmtree(leftover, ignore_errors=True)
         self._write_settings(ports, fresh)
-        cluster_id = urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+        # Not with a dash in front: the tool would take it for an option.
+        cluster_id = "A" + urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")[1:]
         tool = ["kafka.tools.StorageTool", "format", "--standalone", "--cluster-id", cluster_id]
         command = [str(java), "-Xmx64m", "-XX:TieredStopAtLevel=1", *self.logging(), "-cp", f"{jars}/*", *tool]
         with self.output.open("wb") as output:
