@@ -43,13 +43,13 @@ WATCH_EVERY_S = 15.0
 CONSUMER_OPTIONS: Mapping[str, object] = MappingProxyType(
     {
         "auto_offset_reset": "none",
-        "session_timeout_ms": 10_000,
-        "heartbeat_interval_ms": 3_000,
         "fetch_max_bytes": 16 * 1024 * 1024,
         "max_partition_fetch_bytes": 1024 * 1024,
+        "metadata_max_age_ms": 10_000,
     }
 )
-"""`fetch_max_bytes` is what the consumer holds besides our buffers. A larger message comes all the same, alone."""
+"""`fetch_max_bytes` is what the consumer holds besides our buffers; a larger message comes all the same, alone. After
+`metadata_max_age_ms` a topic that was deleted and made again is noticed."""
 
 _log = structlog.get_logger("headrace.sinks")
 
@@ -58,7 +58,7 @@ _log = structlog.get_logger("headrace.sinks")
 class SinkPlan:
     """What to keep and where. `topics` are logical names; sinks of one `group` share the partitions.
 
-    `threads` decode and write, each one topic at a time.
+    `threads` decode and write, each one topic at a time. `session_s`: a sink that is killed is missed after it.
     """
 
     access: KafkaAccess
@@ -68,6 +68,7 @@ class SinkPlan:
     group: str = "headrace-sink"
     rules: FlushRules = field(default_factory=FlushRules)
     threads: int = 2
+    session_s: float = 10.0
     faults: Faults = field(default_factory=NoFaults)
 
 
@@ -123,7 +124,14 @@ class DeltaSink:
             raise SourceError(f"topics are missing: {', '.join(missing)} (hint: headrace topics create)")
 
     async def _read_and_write(self, stop: asyncio.Event) -> None:
-        consumer = open_consumer(self._plan.access, group_id=self._plan.group, **CONSUMER_OPTIONS)
+        session_ms = int(self._plan.session_s * 1000)
+        consumer = open_consumer(
+            self._plan.access,
+            group_id=self._plan.group,
+            session_timeout_ms=session_ms,
+            heartbeat_interval_ms=session_ms // 4,
+            **CONSUMER_OPTIONS,
+        )
         self._reader = reader = TableReader(consumer, self)
         self._flusher = Flusher(self._ids, consumer, self._threads, self._plan.faults)
         watch = asyncio.create_task(self._watch_progress(reader))
