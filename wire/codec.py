@@ -90,15 +90,18 @@ def _reason(detail: str) -> BadInput:
 
 
 def _value_at(value: bytes, path: str) -> str | None:
-    """The value at a path of msgspec (`.ttft_ms.bucket_counts[1]`); None where the path names no single place."""
-    found: Any = msgspec.json.decode(value)
-    for name, index in _STEP.findall(path):
-        if name:
-            found = found[name]
-        elif index == "...":
-            return None
-        else:
-            found = found[int(index)]
+    """The value at a path of msgspec (`.ttft_ms.bucket_counts[1]`); None where the path names no single place.
+
+    The rest of the message may be malformed, or say a key twice, so that the path leads elsewhere.
+    """
+    try:
+        found: Any = msgspec.json.decode(value)
+        for name, index in _STEP.findall(path):
+            if index == "...":
+                return None
+            found = found[name or int(index)]
+    except (*UNREADABLE, LookupError, TypeError):
+        return None
     return msgspec.json.encode(found).decode()
 
 

@@ -7,6 +7,7 @@ types as well, any order of columns, unknown columns, and a missing column where
 """
 
 import json
+import struct
 from collections.abc import Sequence
 from typing import Any, Literal
 
@@ -32,6 +33,10 @@ FRAME_ROWS_MAX = 16_384
 """Most rows of one frame; a bad frame of that size costs a reader some 0.3 s in dead letters."""
 ROWS_DEFAULT = 500
 """Rows of a frame that we write: at some 320 bytes each far below any message limit, and larger ones gain nothing."""
+
+
+_UNREADABLE = (pa.ArrowException, OSError, ValueError, OverflowError, struct.error)
+"""What pyarrow and stream_size raise at bytes that are no sound stream."""
 
 
 class EncodedFrame(msgspec.Struct, frozen=True, kw_only=True, eq=False):
@@ -152,21 +157,27 @@ def _read(value: bytes) -> pa.RecordBatch:
     """All rows of an IPC stream as one batch, checked to be sound: offsets, dictionary indices and UTF-8."""
     if not value:
         raise DecodeError(BadInput.EMPTY, detail="the value is empty")
-    stream = pa.py_buffer(value)
     try:
-        size = stream_size(stream)
-        if size.nbytes > FRAME_BYTES_MAX or size.rows > FRAME_ROWS_MAX:
-            found = f"{size.nbytes} bytes, {size.rows} rows"
-            allowed = f"allowed {FRAME_BYTES_MAX} bytes and {FRAME_ROWS_MAX} rows once decompressed"
-            raise DecodeError(BadInput.TOO_LARGE, None, found, allowed)
-        with pa.ipc.open_stream(stream) as reader:
+        size = stream_size(pa.py_buffer(value))
+    except _UNREADABLE as error:
+        raise _malformed(error) from error
+    if size.nbytes > FRAME_BYTES_MAX or size.rows > FRAME_ROWS_MAX:
+        found = f"{size.nbytes} bytes, {size.rows} rows"
+        allowed = f"allowed {FRAME_BYTES_MAX} bytes and {FRAME_ROWS_MAX} rows once decompressed"
+        raise DecodeError(BadInput.TOO_LARGE, None, found, allowed)
+    try:
+        with pa.ipc.open_stream(pa.py_buffer(value)) as reader:
             batches = list(reader)
             schema = reader.schema
         batch = batches[0] if len(batches) == 1 else _joined(schema, batches)
         batch.validate(full=True)
-    except (pa.ArrowException, OSError, OverflowError) as error:
-        raise DecodeError(BadInput.MALFORMED, None, None, f"no Arrow stream: {error}"[:500]) from error
+    except _UNREADABLE as error:
+        raise _malformed(error) from error
     return batch
+
+
+def _malformed(error: Exception) -> DecodeError:
+    return DecodeError(BadInput.MALFORMED, detail=f"no Arrow stream: {error}"[:500])
 
 
 def _joined(schema: pa.Schema, batches: list[pa.RecordBatch]) -> pa.RecordBatch:

@@ -10,7 +10,7 @@ import polars as pl
 import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
-from duckdb_extensions import import_extension  # type: ignore[import-untyped]  # ships none
+from duckdb_extensions import import_extension
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
