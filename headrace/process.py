@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import os
 import signal
 import sys
 from collections.abc import Awaitable, Callable, Coroutine, Iterator
@@ -39,7 +40,7 @@ Main = Callable[[Process[S]], Awaitable[ExitCode | None]]
 def run_process(name: str, settings: S, main: Main[S]) -> ExitCode:
     """Run `main` until it returns, with /healthz, /readyz and /metrics served beside it; the exit code.
 
-    The first SIGTERM or SIGINT sets `process.stop`; a second SIGINT ends the process at once with 130. CannotRunError
+    The first SIGTERM or SIGINT sets `process.stop`; a second one ends the process at once with 130. CannotRunError
     becomes its message on stderr, any other exception a logged traceback and BUG.
     """
     configure_logs(settings, name)
@@ -83,22 +84,22 @@ async def until_stopped(process: Process[S], work: Coroutine[Any, Any, None]) ->
 
 @contextlib.contextmanager
 def _signals_set(stop: asyncio.Event) -> Iterator[None]:
-    """SIGTERM and SIGINT set `stop`; once it is set they end the process, with Python's default actions."""
+    """SIGTERM and SIGINT set `stop`; once it is set they end the process at once."""
     loop = asyncio.get_running_loop()
     signals = (signal.SIGTERM, signal.SIGINT)
 
-    def restore() -> None:
-        for number in signals:
-            loop.remove_signal_handler(number)
-
     def ask_to_stop(number: signal.Signals) -> None:
-        log.info("stop_asked", signal=number.name)
+        if stop.is_set():
+            # Stopping in order takes too long for whoever asks again. Child processes end with this one.
+            log.warning("stopped_at_once", signal=number.name)
+            os._exit(ExitCode.INTERRUPTED)
         stop.set()
-        restore()
+        log.info("stop_asked", signal=number.name)
 
     for number in signals:
         loop.add_signal_handler(number, ask_to_stop, number)
     try:
         yield
     finally:
-        restore()
+        for number in signals:
+            loop.remove_signal_handler(number)

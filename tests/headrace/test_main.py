@@ -1,0 +1,78 @@
+"""The command line as a user meets it, in processes of their own."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from headrace.exit_codes import ExitCode
+from headrace.main import COMMANDS
+
+
+def headrace(*arguments: str, env: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
+    clean = {key: value for key, value in os.environ.items() if not key.startswith("HEADRACE_")}
+    return subprocess.run(
+        [sys.executable, "-m", "headrace.main", *arguments],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**clean, "COLUMNS": "120", **(env or {})},
+    )
+
+
+def test_help_names_every_command() -> None:
+    told = headrace("--help")
+    assert told.returncode == 0
+    for name, summary in COMMANDS.items():
+        assert name in told.stdout
+        assert summary in told.stdout
+
+
+@pytest.mark.parametrize(
+    "command",
+    [("broker",), ("up",), ("topics", "create"), ("topics", "check"), ("policy", "check"), ("policy", "apply")],
+)
+def test_each_help_has_an_example_and_the_exit_codes(command: tuple[str, ...]) -> None:
+    told = headrace(*command, "--help")
+    assert told.returncode == 0
+    assert f"headrace {' '.join(command)}" in told.stdout
+    assert "Example:" in told.stdout
+    assert "Exit status: 0 done" in told.stdout
+
+
+def test_a_mistyped_command_is_answered_with_the_nearest() -> None:
+    told = headrace("brokr")
+    assert told.returncode == ExitCode.USAGE
+    assert "'broker'" in told.stderr
+
+
+def test_wrong_settings_are_told_together_without_a_traceback() -> None:
+    told = headrace("topics", "create", "--partitions", "many", env={"HEADRACE_TOPIC_PREFIX": "a b"})
+    assert told.returncode == ExitCode.USAGE
+    assert len(told.stderr.splitlines()) == 3
+    assert "Traceback" not in told.stderr
+
+
+def test_a_kafka_that_does_not_answer_is_named() -> None:
+    told = headrace("topics", "list", "--bootstrap", "127.0.0.1:1")
+    assert told.returncode == ExitCode.UNAVAILABLE
+    assert told.stderr.startswith("No Kafka answers at 127.0.0.1:1")
+    assert "Traceback" not in told.stderr
+
+
+def test_without_java_a_broker_says_what_to_do(tmp_path: Path) -> None:
+    told = headrace("broker", "--data", str(tmp_path), env={"PATH": "", "JAVA_HOME": ""})
+    assert told.returncode == ExitCode.UNAVAILABLE
+    assert "needs Java 17" in told.stderr
+    assert "Traceback" not in told.stderr
+
+
+def test_commands_are_imported_when_they_are_called() -> None:
+    """`headrace worker` must not load what the sink needs: so the command line itself loads neither."""
+    program = (
+        "import headrace.main, sys; print([m for m in ('deltalake', 'scipy', 'faust', 'aiokafka') if m in sys.modules])"
+    )
+    told = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert told.stdout.strip() in ("[]", "['aiokafka']")

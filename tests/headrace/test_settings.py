@@ -1,0 +1,142 @@
+"""Where settings come from, which place wins, and what is told when they are wrong."""
+
+from pathlib import Path
+from typing import Annotated, ClassVar, Literal
+
+import pytest
+from pydantic import Field
+
+from headrace.exit_codes import CannotRunError
+from headrace.settings import (
+    POSITIONAL,
+    KafkaSettings,
+    LocalKafkaSettings,
+    ProcessSettings,
+    Settings,
+    environment_of,
+    load,
+)
+
+
+class ExampleSettings(KafkaSettings, ProcessSettings):
+    section: ClassVar[str] = "example"
+
+    rate: float = Field(1.0, gt=0, le=10, description="How often.")
+    colour: Literal["red", "green"] = Field("red", description="Which.")
+    names: tuple[str, ...] = Field((), description="Several.")
+
+
+GOOD: dict[str, object] = {"bootstrap": "h:1"}
+
+
+def lines_of(flags: dict[str, object], environment: dict[str, str], config: Path | None = None) -> list[str]:
+    with pytest.raises(CannotRunError) as caught:
+        load(ExampleSettings, flags, config, environment)
+    return caught.value.message.splitlines()
+
+
+def test_flags_win_over_variables_over_the_file_over_defaults(tmp_path: Path) -> None:
+    config = tmp_path / "headrace.toml"
+    config.write_text('[kafka]\nbootstrap = "file:1"\npartitions = 3\n[example]\nrate = 2.0\nnames = ["a", "b"]\n')
+    environment = {"HEADRACE_BOOTSTRAP": "env:1", "HEADRACE_PARTITIONS": "4", "HEADRACE_EXAMPLE_RATE": "3"}
+    loaded = load(ExampleSettings, {"bootstrap": "flag:1", "rate": None}, config, environment)
+    assert (loaded.bootstrap, loaded.partitions, loaded.rate) == ("flag:1", 4, 3.0)
+    assert loaded.names == ("a", "b")
+    assert loaded.colour == "red"
+
+
+def test_the_variable_names_the_file_too(tmp_path: Path) -> None:
+    config = tmp_path / "headrace.toml"
+    config.write_text('[kafka]\nbootstrap = "file:1"\n[other]\nanything = 1\n')
+    assert load(ExampleSettings, {}, None, {"HEADRACE_CONFIG": str(config)}).bootstrap == "file:1"
+
+
+def test_a_list_in_a_variable_is_split_at_commas() -> None:
+    loaded = load(ExampleSettings, dict(GOOD), None, {"HEADRACE_EXAMPLE_NAMES": "a, b"})
+    assert loaded.names == ("a", "b")
+
+
+def test_all_errors_are_told_at_once_with_place_value_and_range(tmp_path: Path) -> None:
+    config = tmp_path / "headrace.toml"
+    config.write_text('[kafka]\npartitions = 0\ntopic_prefx = "x"\n[example]\ncolour = "blue"\n')
+    lines = lines_of({"rate": "eleven"}, {"HEADRACE_HEALTH_PORT": "70000"}, config)
+    expected = [
+        f"{config}: [kafka] topic_prefx: unknown (did you mean topic_prefix?)",
+        "--bootstrap: required:",
+        f"{config}: [kafka] partitions: 0, allowed: 1 to 1000",
+        "HEADRACE_HEALTH_PORT: '70000', allowed: 0 to 65535",
+        "--rate: 'eleven', allowed: above 0 to 10",
+        f"{config}: [example] colour: 'blue', allowed: red or green",
+    ]
+    assert len(lines) == len(expected)
+    for wanted in expected:
+        assert [line for line in lines if line.startswith(wanted)], wanted
+
+
+def test_contradictions_among_kafka_settings_are_told_together() -> None:
+    lines = lines_of({"bootstrap": "nowhere", "security_protocol": "SASL_SSL"}, {})
+    assert [line.split(":")[0] for line in lines] == ["bootstrap", "sasl_username, sasl_password"]
+
+
+def test_a_secret_is_never_shown() -> None:
+    environment = {"HEADRACE_SASL_PASSWORD": "hunter2", "HEADRACE_SASL_USERNAME": "me", "HEADRACE_PARTITIONS": "x"}
+    told = "\n".join(lines_of({**GOOD, "security_protocol": "SASL_PLAINTEXT"}, environment))
+    assert "hunter2" not in told
+    good = load(
+        ExampleSettings,
+        {**GOOD, "security_protocol": "SASL_PLAINTEXT"},
+        None,
+        environment | {"HEADRACE_PARTITIONS": ""},
+    )
+    assert "hunter2" not in repr(good)
+    assert good.access().sasl_password == "hunter2"
+
+
+@pytest.mark.parametrize(
+    ("content", "told"),
+    [
+        (b"[kafka", "cannot be read as TOML"),
+        (b"\xff", "cannot be read as TOML"),
+        (b"bootstrap = 'x'", "inside a section"),
+    ],
+    ids=["half a table", "no UTF-8", "outside a section"],
+)
+def test_a_file_that_cannot_be_used_is_named(tmp_path: Path, content: bytes, told: str) -> None:
+    config = tmp_path / "headrace.toml"
+    config.write_bytes(content)
+    lines = lines_of(dict(GOOD), {}, config)
+    assert len(lines) == 1
+    assert str(config) in lines[0]
+    assert told in lines[0]
+
+
+def test_a_missing_file_is_named(tmp_path: Path) -> None:
+    assert "No such file" in lines_of(dict(GOOD), {}, tmp_path / "absent.toml")[0]
+
+
+def test_a_child_is_given_the_same_kafka(tmp_path: Path) -> None:
+    environment = {
+        "HEADRACE_BOOTSTRAP": "h:1",
+        "HEADRACE_SECURITY_PROTOCOL": "SASL_SSL",
+        "HEADRACE_SASL_USERNAME": "me",
+        "HEADRACE_SASL_PASSWORD": "hunter2",
+        "HEADRACE_SSL_CHECK_HOSTNAME": "false",
+    }
+    parent = load(LocalKafkaSettings, {}, None, environment)
+    child = load(KafkaSettings, {}, None, environment_of(parent, "kafka"))
+    assert child.access() == parent.access_to("h:1")
+    assert not child.ssl_check_hostname
+
+
+def test_a_positional_setting_is_asked_for_by_its_place() -> None:
+    class Given(Settings):
+        section: ClassVar[str] = "given"
+        folder: Annotated[Path, POSITIONAL] = Field(description="Where.")
+
+    with pytest.raises(CannotRunError, match=r"^FOLDER: required: Where\. \(or HEADRACE_GIVEN_FOLDER"):
+        load(Given, {}, None, {})
+
+
+def test_a_class_without_a_section_is_a_bug() -> None:
+    with pytest.raises(TypeError, match="section"):
+        type("Nameless", (KafkaSettings,), {"__module__": __name__})
