@@ -295,6 +295,15 @@ def test_forgetting_frees_rows_for_others() -> None:
     assert windows.nbytes <= full * 1.4
 
 
+def test_a_ring_that_is_used_again_is_empty() -> None:
+    windows = Windows(SPAN_S)
+    add(windows, *[sample(at_s, e2e_ms=histogram(1, 1, 1)) for at_s in range(100, 110)])
+    windows.forget("chat")
+    add(windows, *[sample(at_s, "b") for at_s in range(100, 110)])
+    add(windows, sample(110, "b", e2e_ms=histogram(0, 0, 1)))
+    assert counts(windows, first_s=100, end_s=111) == [0, 0, 1]
+
+
 def test_a_fleet_that_is_replaced_again_and_again_costs_the_memory_of_two() -> None:
     windows = Windows(SPAN_S)
     sizes = []
