@@ -9,6 +9,7 @@ from typing import BinaryIO, Protocol, cast
 import msgspec
 
 from records.telemetry import RequestSample
+from wire.producer import TelemetryProducer
 from wire.topics import TOPIC_OF
 
 _REQUESTS = TOPIC_OF[RequestSample]
@@ -19,6 +20,18 @@ class Delivery(Protocol):
 
     def deliver(self, samples: Iterable[RequestSample], received_s: float) -> None:
         """`received_s` is when the answer that gave the samples was there, UNIX seconds."""
+
+
+class KafkaDelivery:
+    """Kafka, by a producer that somebody else starts and stops. Samples keep no `received_s`: Kafka's own time says it,
+    so that a collector with a wrong clock shows."""
+
+    def __init__(self, producer: TelemetryProducer) -> None:
+        self._producer = producer
+
+    def deliver(self, samples: Iterable[RequestSample], received_s: float) -> None:
+        for sample in samples:
+            self._producer.send(sample)
 
 
 class ReplayFile:

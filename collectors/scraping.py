@@ -4,7 +4,7 @@ Whatever an engine answers ends in an Answer: refused, too late, too long, a red
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from math import floor
@@ -14,7 +14,6 @@ import aiohttp
 
 from collectors.answers import Answer, Path
 
-INTERVAL_S = 1.0
 TIMEOUT_S = 5.0
 BODY_BYTES_MAX = 4 * 1024 * 1024
 """vLLM's answer has 50 KB, with eight data-parallel ranks 350 KB."""
@@ -42,15 +41,15 @@ class Clock(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class ScrapeSettings:
-    """How often, how long and how much; seconds are the clock's, `timeout_s` is in real ones."""
+    """How long and how much: `timeout_s` is in real seconds, whatever the clock."""
 
-    interval_s: float = INTERVAL_S
     timeout_s: float = TIMEOUT_S
     body_bytes_max: int = BODY_BYTES_MAX
     api_key: str | None = None
 
 
-Emit = Callable[[Answer], None]
+Emit = Callable[[str, Answer], None]
+"""Takes the name of a replica and its answer."""
 
 
 class Scraper:
@@ -61,15 +60,19 @@ class Scraper:
         self._settings = settings
         self._clock = clock
 
-    async def watch(self, url: str, emit: Emit, place: float = 0.0) -> None:
-        """Ask the engine at `url` (no slash at its end) for ever, and hand over every answer.
+    async def watch(self, engines: Mapping[str, str], emit: Emit) -> None:
+        """Ask all engines (URL without a slash at its end, by replica) for ever, and hand over every answer.
 
-        `place` in [0, 1) is this replica's among those of the collector.
+        Raises what `emit` raises.
         """
-        async with asyncio.TaskGroup() as group:
-            for path, phase_s in ((Path.HEALTH, HEALTH_PHASE_S), (Path.METRICS, METRICS_PHASE_S)):
-                phase_s = (phase_s + place * STAGGER_S) * self._settings.interval_s
-                group.create_task(self._ask_forever(url, path, phase_s, emit))
+        try:
+            async with asyncio.TaskGroup() as group:
+                for place, (replica, url) in enumerate(engines.items()):
+                    for path, phase_s in ((Path.HEALTH, HEALTH_PHASE_S), (Path.METRICS, METRICS_PHASE_S)):
+                        later_s = STAGGER_S * place / len(engines)
+                        group.create_task(self._ask_forever(replica, url, path, (phase_s + later_s), emit))
+        except ExceptionGroup as group_error:
+            raise group_error.exceptions[0] from None
 
     async def ask(self, url: str, path: Path) -> Answer:
         """One GET. Never raises for what the other side does."""
@@ -87,18 +90,17 @@ class Scraper:
             failure = f"{type(error).__name__}: {error}"
         return Answer(at_s=self._clock.now_s(), path=path, code=code, failure=failure, body=body, process_mark=mark)
 
-    async def _ask_forever(self, url: str, path: Path, phase_s: float, emit: Emit) -> None:
-        """At `phase_s` after each interval; what came due while an answer was out is left out."""
-        interval_s = self._settings.interval_s
+    async def _ask_forever(self, replica: str, url: str, path: Path, phase_s: float, emit: Emit) -> None:
+        """At `phase_s` after each whole second; what came due while an answer was out is left out."""
         last = None
         while True:
             now_s = self._clock.now_s()
-            turn = floor((now_s - phase_s) / interval_s) + 1
+            turn = floor(now_s - phase_s) + 1
             # a sleep may end a moment early by this clock, and its turn would come again
             turn += turn == last
             last = turn
-            await self._clock.sleep(turn * interval_s + phase_s - now_s)
-            emit(await self.ask(url, path))
+            await self._clock.sleep(turn + phase_s - now_s)
+            emit(replica, await self.ask(url, path))
 
     async def _read(self, response: aiohttp.ClientResponse) -> str:
         body = bytearray()
