@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from records.enums import BadInput
 from records.fields import COUNT_MAX
 from wire.codec import DecodeError
-from wire.frame_schema import DICTIONARY, FrameColumns, TextLimit, bounds_of
+from wire.frame_schema import COUNTS, DICTIONARY, FrameColumns, TextLimit, bounds_of
 
 
 def conform(received: pa.RecordBatch, columns: FrameColumns) -> pa.RecordBatch:
@@ -16,6 +16,10 @@ def conform(received: pa.RecordBatch, columns: FrameColumns) -> pa.RecordBatch:
 
     Values out of their type's range may wrap; `suspicious_rows` looks at the received ones.
     """
+    if _is_ours(received, columns):
+        for name in columns.histograms:
+            _checked_bounds(received.schema.field(name), columns.schema.field(name))
+        return received
     arrays, fields = [], []
     for wanted in columns.schema:
         index = received.schema.get_field_index(wanted.name)
@@ -33,6 +37,16 @@ def conform(received: pa.RecordBatch, columns: FrameColumns) -> pa.RecordBatch:
         arrays.append(array)
         fields.append(_checked_bounds(field, wanted) if wanted.name in columns.histograms else wanted)
     return pa.record_batch(arrays, schema=pa.schema(fields))
+
+
+def _is_ours(received: pa.RecordBatch, columns: FrameColumns) -> bool:
+    """Whether the columns are what our own encoder writes, so that nothing needs a look but the values."""
+    if not received.schema.equals(columns.schema):
+        return False
+    if any(received.column(name).null_count for name in columns.defaults):
+        return False
+    repeating = (column for column in received.columns if column.type == DICTIONARY)
+    return not any(column.dictionary.null_count for column in repeating)
 
 
 def _absent(wanted: pa.Field, rows: int, columns: FrameColumns) -> pa.Array:
@@ -80,7 +94,7 @@ def _fits(found: pa.DataType, wanted: pa.DataType) -> bool:
     elif pa.types.is_integer(wanted):
         fits = pa.types.is_integer(found)
     else:
-        fits = pa.types.is_floating(wanted) and (pa.types.is_floating(found) or pa.types.is_integer(found))
+        fits = pa.types.is_floating(wanted) and (pa.types.is_integer(found) or found in (pa.float32(), pa.float64()))
     return bool(fits)
 
 
@@ -106,10 +120,14 @@ def _numbers(received: pa.RecordBatch, columns: FrameColumns) -> NDArray[np.bool
     numbers = received.select(names)
     values = numbers.to_tensor(null_to_nan=True, row_major=False).to_numpy()
     low, high = np.array([columns.limits[name] for name in names]).T
+    nulls = sum(column.null_count for column in numbers.columns)
     unknown = np.isnan(values)
-    bad = ~((values >= low) & (values <= high)) & ~unknown | np.isinf(values)
-    nulls = [column.null_count for column in numbers.columns]
-    if unknown.sum() != sum(nulls):
+    if len(values) and np.count_nonzero(unknown) == nulls:
+        lowest, highest = np.fmin.reduce(values, axis=0), np.fmax.reduce(values, axis=0)
+        if not ((lowest < low) | (highest > high)).any():
+            return np.zeros(len(values), np.bool_)
+    bad = (values < low) | (values > high)
+    if np.count_nonzero(unknown) != nulls:
         valid = [column.is_valid().to_numpy(zero_copy_only=False) for column in numbers.columns]
         bad |= unknown & np.column_stack(valid)
     found: NDArray[np.bool_] = bad.any(axis=1)
@@ -118,36 +136,51 @@ def _numbers(received: pa.RecordBatch, columns: FrameColumns) -> NDArray[np.bool
 
 def _texts(array: pa.Array, limit: TextLimit) -> NDArray[np.bool_]:
     """Rows whose text is too short, too long or not of its closed set; of a dictionary each value is looked at once."""
-    if not pa.types.is_dictionary(array.type):
-        return _bad_texts(array, limit)
-    bad = _bad_texts(array.dictionary, limit)
-    if not bad.any():
+    values = array.dictionary if pa.types.is_dictionary(array.type) else array
+    if _surely_good(values, limit):
         return np.zeros(len(array), np.bool_)
+    bad = _bad_texts(values, limit)
+    if values is array:
+        return bad
     codes = array.indices.fill_null(0).to_numpy()
-    found: NDArray[np.bool_] = bad[codes] & array.is_valid().to_numpy(zero_copy_only=False)
+    found: NDArray[np.bool_] = np.append(bad, False)[codes] & array.is_valid().to_numpy(zero_copy_only=False)
     return found
 
 
+def _surely_good(values: pa.Array, limit: TextLimit) -> bool:
+    """A look at the lengths in bytes, which are never under those in characters, or at a few values."""
+    if limit.allowed is not None:
+        return len(values) <= len(limit.allowed) and set(values.to_pylist()) <= set(limit.allowed)
+    if limit.chars_max is None or not len(values):
+        return True
+    edges = np.frombuffer(values.buffers()[1], np.int32)[values.offset : values.offset + len(values) + 1]
+    lengths = np.diff(edges)
+    return bool(lengths.min() >= limit.chars_min and lengths.max() <= limit.chars_max)
+
+
 def _bad_texts(values: pa.Array, limit: TextLimit) -> NDArray[np.bool_]:
+    known = values.is_valid().to_numpy(zero_copy_only=False)
     if limit.allowed is not None:
         good = pc.is_in(values, pa.array(limit.allowed)).to_numpy(zero_copy_only=False)
-        found: NDArray[np.bool_] = ~good & values.is_valid().to_numpy(zero_copy_only=False)
-        return found
-    if limit.chars_max is None:
-        return np.zeros(len(values), np.bool_)
-    lengths = pc.utf8_length(values).fill_null(limit.chars_min).to_numpy(zero_copy_only=False)
-    bad: NDArray[np.bool_] = (lengths < limit.chars_min) | (lengths > limit.chars_max)
-    return bad
+    else:
+        lengths = pc.utf8_length(values).fill_null(0).to_numpy(zero_copy_only=False)
+        good = (lengths >= limit.chars_min) & (lengths <= (limit.chars_max or 0))
+    found: NDArray[np.bool_] = known & ~good
+    return found
 
 
 def _histograms(array: pa.Array, field: pa.Field) -> NDArray[np.bool_]:
     """Rows whose counts are not one more than the bounds, or hold a null or a number that is no count."""
-    valid = array.is_valid().to_numpy(zero_copy_only=False)
+    if array.null_count == len(array):
+        return np.zeros(len(array), np.bool_)
     bounds = bounds_of(field)
     if bounds is None:
-        found: NDArray[np.bool_] = valid
+        found: NDArray[np.bool_] = array.is_valid().to_numpy(zero_copy_only=False)
         return found
-    lengths = pc.list_value_length(array).fill_null(len(bounds) + 1).to_numpy(zero_copy_only=False)
+    if array.type == COUNTS and not array.null_count and _surely_counts(array, len(bounds) + 1):
+        return np.zeros(len(array), np.bool_)
+    valid = array.is_valid().to_numpy(zero_copy_only=False)
+    lengths = pc.list_value_length(array).fill_null(0).to_numpy(zero_copy_only=False)
     bad: NDArray[np.bool_] = (lengths != len(bounds) + 1) & valid
     counts = array.flatten()
     wrong = pc.invert(pc.and_(pc.greater_equal(counts, 0), pc.less_equal(counts, COUNT_MAX))).fill_null(True)
@@ -155,3 +188,11 @@ def _histograms(array: pa.Array, field: pa.Field) -> NDArray[np.bool_]:
         rows = pc.list_parent_indices(array).to_numpy()
         bad[rows[wrong.to_numpy(zero_copy_only=False)]] = True
     return bad
+
+
+def _surely_counts(array: pa.Array, length: int) -> bool:
+    edges = array.offsets.to_numpy()
+    counts = array.values
+    if counts.null_count or (np.diff(edges) != length).any():
+        return False
+    return bool(counts.to_numpy()[edges[0] : edges[-1]].max() <= COUNT_MAX)

@@ -4,7 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
-from math import inf, isfinite, nextafter
+from math import isfinite, nextafter
+from sys import float_info
 from types import MappingProxyType
 
 import msgspec
@@ -133,9 +134,9 @@ def _arrow_type(name: str, kind: inspect.Type) -> pa.DataType:
 
 
 def _limits(kind: inspect.IntType | inspect.FloatType) -> tuple[float, float]:
-    """As floats, never wider than the type: 2**63 - 1 is no float, and the next one up would let 2**63 pass."""
-    low = -inf if kind.ge is None else float(kind.ge)
-    high = inf if kind.le is None else float(kind.le)
+    """As finite floats, never wider than the type: 2**63 - 1 is no float, and the next one up would let 2**63 pass."""
+    low = -float_info.max if kind.ge is None else float(kind.ge)
+    high = float_info.max if kind.le is None else float(kind.le)
     if kind.le is not None and high > kind.le:
         high = nextafter(high, 0.0)
     return low, high

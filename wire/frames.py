@@ -142,8 +142,11 @@ def decode_frame(topic: str, value: bytes) -> Frame:
         raise DecodeError(BadInput.WRONG_FORMAT, detail=f"frames are not accepted on {topic}, only JSON")
     received = _read(value)
     columns = frame_columns(topic)
-    batch = conform(received, columns)
-    suspects = suspicious_rows(received, batch, columns)
+    try:
+        batch = conform(received, columns)
+        suspects = suspicious_rows(received, batch, columns)
+    except pa.ArrowException as error:
+        raise _malformed(error) from error
     rows = np.arange(batch.num_rows, dtype=np.int64)
     if not suspects.any():
         return Frame(batch=batch, rows=rows, errors=[])
