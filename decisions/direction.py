@@ -109,11 +109,9 @@ def _stabilise(now: Situation, ask: Ask) -> Step:
 
 def _forbids_down(now: Situation) -> Obstacle | None:
     """A count set by someone else stays first; then come the evidence and its gaps."""
-    stock = now.stock
-    if stock.changed_from is not None:
-        return Obstacle(reason=ScalingReason.TARGET_CHANGED, text="the next tick may come down from it")
-    if stock.manual_from_s is not None:
-        until_s = stock.manual_from_s + now.policy.respect_manual_seconds
+    manual_from_s = now.stock.manual_from_s
+    if manual_from_s is not None:
+        until_s = manual_from_s + now.policy.respect_manual_seconds
         return Obstacle(reason=ScalingReason.MANUAL, text=f"someone else set it, respected until {until_s}")
     return down_obstacle(now.policy, now.signal, now.readings, now.evidence_from_s)
 

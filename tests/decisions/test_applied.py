@@ -43,7 +43,7 @@ def test_a_decision_is_repeated_from_the_observed_target_and_never_compounds() -
         decision, memory = tick(memory, index, 800.0, spec=10)
         assert what(decision) == ("scale_up", 10, 20, "metric")
     assert memory.pending is not None
-    assert not memory.pending.applied
+    assert (memory.pending.applied, memory.pending.at_s) == (False, T0 + 65)
     decision, memory = tick(memory, 20, 800.0, spec=20)
     assert what(decision) == ("scale_up", 20, 40, "metric")
 
@@ -82,6 +82,16 @@ def test_between_cycles_less_load_ends_the_repeats() -> None:
     assert what(decision) == ("hold", 10, 10, "stabilising")
 
 
+def test_between_cycles_a_smaller_step_down_ends_the_repeats() -> None:
+    policy = policy_of(scaleDown={"everySeconds": 150}, maxReplicas=100)
+    decision, memory = tick(settled(), 0, 48.0, spec=10, policy=policy)
+    assert what(decision) == ("scale_down", 10, 6, "metric")
+    decision, memory = tick(memory, 1, 40.0, spec=10, policy=policy)
+    assert what(decision) == ("scale_down", 10, 6, "metric")
+    decision, _ = tick(memory, 2, 64.0, spec=10, policy=policy)
+    assert what(decision) == ("hold", 10, 10, "stabilising")
+
+
 def test_a_scale_down_goes_no_farther_before_it_was_seen_applied() -> None:
     memory = settled(recommendations=())
     decision, memory = tick(memory, 0, 72.0, spec=10)
@@ -102,6 +112,14 @@ def test_without_an_observed_target_draining_replicas_do_not_halve_the_fleet_aga
         desired.append(decision.desired)
     assert desired[:3] == [5, 5, 5]
     assert desired[3:] == [3, 3]
+
+
+def test_without_an_observed_target_a_fleet_that_shrank_farther_is_taken_as_it_is() -> None:
+    supply = SupplySignal(source=SupplySource.OBSERVED, ready=10)
+    _, memory = tick(settled(), 0, 0.0, spec=None, supply=supply)
+    fewer = SupplySignal(source=SupplySource.OBSERVED, ready=4)
+    decision, memory = tick(memory, 1, 0.0, spec=None, supply=fewer)
+    assert what(decision) == ("scale_down", 4, 2, "metric")
 
 
 @pytest.mark.parametrize("result", [it for it in OutcomeResult if it is not OutcomeResult.APPLIED])
@@ -137,6 +155,22 @@ def test_an_outcome_of_an_unknown_id_changes_nothing() -> None:
     assert not names_decision(memory, stranger.decision_id)
 
 
+def test_an_old_outcome_does_not_apply_the_same_number_decided_again() -> None:
+    first, memory = tick(settled(), 0, 112.0, spec=10)
+    outcome = outcome_of(first, OutcomeResult.APPLIED, 14)
+    _, memory = tick(memory, 1, 112.0, spec=14, outcome=outcome)
+    _, memory = tick(memory, 2, 112.0, spec=10, outcome=outcome)
+    _, memory = tick(memory, 3, 112.0, spec=10, outcome=outcome)
+    assert memory.pending is not None
+    assert (memory.pending.at_s, memory.pending.applied) == (T0 + 10, False)
+
+
+def test_what_was_only_advised_has_no_outcomes_to_wait_for() -> None:
+    _, memory = tick(settled(), 0, 112.0, spec=10, policy=policy_of(mode="advise"))
+    assert memory.made == ()
+    assert memory.pending is not None
+
+
 def test_an_endpoint_remembers_no_more_than_a_minute_of_repeats() -> None:
     memory = settled()
     for index in range(100):
@@ -168,6 +202,13 @@ def test_what_the_actuator_could_make_of_it_is_ours() -> None:
     first, memory = tick(settled(), 0, 112.0, spec=10)
     decision, _ = tick(memory, 1, 104.0, spec=13, outcome=outcome_of(first, OutcomeResult.APPLIED, observed=13))
     assert what(decision) == ("hold", 13, 13, "within_target")
+
+
+def test_what_a_stranger_says_it_applied_is_not_ours() -> None:
+    first, memory = tick(settled(), 0, 112.0, spec=10)
+    stranger = msgspec.structs.replace(first, decision_id="0" * 64)
+    decision, _ = tick(memory, 1, 104.0, spec=13, outcome=outcome_of(stranger, OutcomeResult.APPLIED, observed=13))
+    assert what(decision) == ("hold", 13, 13, "target_changed")
 
 
 def test_our_last_desired_is_ours_whoever_writes_it() -> None:

@@ -89,6 +89,12 @@ def test_what_is_no_number_has_no_canonical_form(number: float) -> None:
         chain.rounded(number)
 
 
+@pytest.mark.parametrize("count", [2**53, -(2**53), 2**64])
+def test_counts_beyond_a_doubles_are_refused(count: int) -> None:
+    with pytest.raises(ValueError, match="domain"):
+        chain.canonical_json(SkippedTicks(first_tick=count, last_tick=0))
+
+
 @pytest.mark.parametrize(
     ("value", "digits"),
     [(1 / 3, 0.333333333), (123456789.49, 123456789.0), (1e15 + 1, 1e15), (0.0, 0.0), (2.5e-10, 2.5e-10)],

@@ -107,6 +107,9 @@ CASES = {
     "stabilising never turns up": Case(
         load=8.0, memory=needed(30, 100), expect=("hold", 10, "stabilising", "stabilisation")
     ),
+    "down to the slow window past the ticks": Case(
+        load=8.0, slow_load=72.0, memory=needed(8, 100), expect=("scale_down", 9, "metric", "stabilisation")
+    ),
     "stabilising by the slow window": Case(
         load=8.0, slow_load=400.0, expect=("hold", 10, "stabilising", "stabilisation")
     ),
@@ -153,6 +156,19 @@ CASES = {
             "suspect": "suspect",
         }.items()
     },
+    "down with a value measured on nothing": Case(
+        load=8.0,
+        units=SignalValue(value=0.1, state=ValueState.FRESH, coverage=1.0),
+        keys=PAIR,
+        expect=("hold", 10, "insufficient_evidence", None),
+    ),
+    "a suspect source before an unknown value": Case(
+        load=8.0,
+        units="unknown",
+        keys=PAIR,
+        fields={"down_blockers": (DownBlocker(kind="suspect", replica="chat-3"),)},
+        expect=("hold", 10, "suspect", None),
+    ),
     "the most telling blocker": Case(
         load=8.0,
         fields={"down_blockers": (DownBlocker(kind="restart"), DownBlocker(kind="rollout"))},
@@ -163,6 +179,9 @@ CASES = {
     "stale": Case(load="stale", expect=("hold", 10, "unknown", None)),
     "suspect": Case(load="suspect", units="unknown", keys=PAIR, expect=("hold", 10, "suspect", None)),
     "unknown and undefined": Case(load="unknown", units="undefined", keys=PAIR, expect=("hold", 10, "unknown", None)),
+    "unknown and undefined at zero": Case(
+        load="unknown", units="undefined", spec=0, keys=PAIR | {"minReplicas": 0}, expect=("hold", 0, "unknown", None)
+    ),
     "nothing that scales": Case(
         load=8.0, keys={"metrics": [{"name": "cache_hit_rate"}]}, expect=("hold", 10, "unknown", None)
     ),
