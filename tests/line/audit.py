@@ -1,0 +1,168 @@
+"""Counts what went in against what came out, with none of the code that carried it.
+
+Kafka is read by a plain consumer (committed records only) and taken apart with the standard library and pyarrow; the
+tables are read by DuckDB's delta_scan and by Polars.
+"""
+
+import json
+from collections import Counter, defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import polars
+import pyarrow as pa
+from aiokafka import AIOKafkaConsumer, TopicPartition
+from aiokafka.admin import AIOKafkaAdminClient
+from duckdb_extensions import import_extension
+
+Identity = tuple[int, int, int]
+"""Partition, offset, row."""
+
+DEAD_LETTERS = "deadletters"
+TICK_S = 5
+
+
+@dataclass(frozen=True)
+class Message:
+    partition: int
+    offset: int
+    value: bytes | None
+    is_frame: bool
+
+    @property
+    def rows(self) -> int:
+        """Rows of a frame; 1 for any other message, readable or not."""
+        if not self.is_frame or self.value is None:
+            return 1
+        try:
+            return int(pa.ipc.open_stream(self.value).read_all().num_rows)
+        except pa.ArrowInvalid:
+            return 1
+
+
+async def read_topic(bootstrap: str, topic: str) -> list[Message]:
+    """Every committed message of a topic, partition by partition in log order."""
+    consumer = AIOKafkaConsumer(
+        bootstrap_servers=bootstrap,
+        isolation_level="read_committed",
+        enable_auto_commit=False,
+        auto_offset_reset="earliest",
+    )
+    await consumer.start()
+    try:
+        partitions = [TopicPartition(topic, number) for number in range(await _partition_count(bootstrap, topic))]
+        consumer.assign(partitions)
+        ends = await consumer.end_offsets(partitions)
+        found: list[Message] = []
+        while any([await consumer.position(partition) < ends[partition] for partition in partitions]):
+            for partition, records in (await consumer.getmany(timeout_ms=100)).items():
+                for record in records:
+                    is_frame = any(key == "content-type" and b"arrow" in value for key, value in record.headers)
+                    found.append(Message(partition.partition, record.offset, record.value, is_frame))
+    finally:
+        await consumer.stop()
+    return sorted(found, key=lambda message: (message.partition, message.offset))
+
+
+async def _partition_count(bootstrap: str, topic: str) -> int:
+    admin = AIOKafkaAdminClient(bootstrap_servers=bootstrap)
+    await admin.start()
+    try:
+        (description,) = await admin.describe_topics([topic])
+        return len(description["partitions"])
+    finally:
+        await admin.close()
+
+
+def ask(sql: str) -> list[tuple[Any, ...]]:
+    """DuckDB's answer; tables are `delta_scan('FOLDER')`."""
+    import_extension("delta")
+    with duckdb.connect() as connection:
+        connection.load_extension("delta")
+        return connection.sql(sql).fetchall()
+
+
+def table_identities(folder: Path, topic: str) -> Counter[Identity]:
+    """How often each message's row is in a topic's table; DuckDB and Polars must agree on it."""
+    table = folder / topic.replace(".", "_")
+    if not (table / "_delta_log").is_dir():
+        return Counter()
+    columns = ["kafka_partition", "kafka_offset", "row"]
+    duck = Counter(ask(f"SELECT {', '.join(columns)} FROM delta_scan('{table}')"))
+    frame = polars.scan_delta(str(table)).select(columns).collect()
+    assert Counter(frame.iter_rows()) == duck, f"DuckDB and Polars read {table} differently"
+    return duck
+
+
+def dead_identities(folder: Path) -> dict[str, Counter[Identity]]:
+    """The same of the dead letters, by the logical topic they came from."""
+    if not (folder / DEAD_LETTERS / "_delta_log").is_dir():
+        return {}
+    found: defaultdict[str, Counter[Identity]] = defaultdict(Counter)
+    columns = "source_topic, kafka_partition, kafka_offset, row"
+    for topic, *identity in ask(f"SELECT {columns} FROM delta_scan('{folder / DEAD_LETTERS}')"):
+        found[topic][(identity[0], identity[1], identity[2])] += 1
+    return found
+
+
+@dataclass(frozen=True)
+class TopicCount:
+    """Rows of one topic: in Kafka, in its table, in the dead letters."""
+
+    sent: int
+    kept: int
+    dead: int
+
+
+async def count_everything(bootstrap: str, prefix: str, folder: Path, topics: list[str]) -> Mapping[str, TopicCount]:
+    """Assert that each row of each topic is in its table or in the dead letters, once; give the counts."""
+    dead = dead_identities(folder)
+    counts = {}
+    for topic in topics:
+        messages = await read_topic(bootstrap, prefix + topic)
+        expected = Counter((m.partition, m.offset, row) for m in messages for row in range(m.rows))
+        kept, lost = table_identities(folder, topic), dead.get(topic, Counter())
+        assert kept + lost == expected, (
+            f"{topic}: {sum(expected.values())} rows in Kafka, {sum(kept.values())} in the table, "
+            f"{sum(lost.values())} dead; missing {list((expected - kept - lost).items())[:5]}, "
+            f"too many {list((kept + lost - expected).items())[:5]}"
+        )
+        counts[topic] = TopicCount(sent=expected.total(), kept=kept.total(), dead=lost.total())
+    return counts
+
+
+async def read_decisions(bootstrap: str, prefix: str) -> dict[str, list[dict[str, Any]]]:
+    """The scaling decisions of each endpoint in log order, as plain JSON objects."""
+    found: defaultdict[str, list[dict[str, Any]]] = defaultdict(list)
+    for message in await read_topic(bootstrap, prefix + "decisions.scaling"):
+        assert message.value is not None
+        decision = json.loads(message.value)
+        found[decision["endpoint"]].append(decision)
+    return dict(found)
+
+
+def check_ticks(decisions: Mapping[str, list[dict[str, Any]]]) -> dict[str, tuple[int, int]]:
+    """Assert that every tick of every endpoint is there once, or inside a `skipped`, and that the chains hold.
+
+    Gives each endpoint's first and last tick.
+    """
+    spans = {}
+    for endpoint, chain in decisions.items():
+        previous: str | None = None
+        ticks: list[int] = []
+        for decision in chain:
+            assert decision["previous_id"] == previous, f"{endpoint}: the chain breaks at {decision['at_s']}"
+            previous = decision["decision_id"]
+            skipped = decision["skipped"]
+            if skipped is None:
+                ticks.append(decision["at_s"])
+            else:
+                ticks += range(skipped["first_tick"], skipped["last_tick"] + 1, TICK_S)
+        expected = list(range(ticks[0], ticks[-1] + 1, TICK_S))
+        missing = sorted(set(expected) - set(ticks))
+        assert ticks == expected, f"{endpoint}: ticks missing {missing[:5]}, or not once and in order"
+        spans[endpoint] = (ticks[0], ticks[-1])
+    return spans

@@ -1,0 +1,139 @@
+"""A deployment of the whole line for one test: its own topics, tables, clock and processes, to be killed at will."""
+
+import asyncio
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import aiohttp
+import msgspec
+from aiokafka import AIOKafkaProducer
+
+from headrace.children import Child, Children
+from headrace.clock import Clock
+from headrace.local_stack import headrace_command
+from wire.kafka import partition_of
+
+PARTITIONS = 4
+SETTLE_S = 60.0
+
+
+class Line:
+    """Commands are run as a user runs them, with settings in the environment.
+
+    `speed`: seconds of the line's own time in a real one; event times end at now.
+    """
+
+    def __init__(self, bootstrap: str, prefix: str, folder: Path, children: Children, speed: float = 1.0) -> None:
+        self.bootstrap = bootstrap
+        self.prefix = prefix
+        self.folder = folder
+        self.children = children
+        now_s = time.time()
+        self.clock = Clock(shown_s=now_s - 3600.0, real_s=now_s, speed=speed) if speed != 1 else Clock()
+        self.tables = folder / "tables"
+        self.tables.mkdir(parents=True, exist_ok=True)
+        self._started = 0
+
+    @property
+    def environment(self) -> dict[str, str]:
+        return {
+            **self.clock.to_environment(),
+            "HEADRACE_BOOTSTRAP": self.bootstrap,
+            "HEADRACE_TOPIC_PREFIX": self.prefix,
+            "HEADRACE_PARTITIONS": str(PARTITIONS),
+            "HEADRACE_TABLES": str(self.tables),
+            "HEADRACE_SINK_FLUSH_SECONDS": "0.5",
+        }
+
+    async def run(self, *arguments: str, status: int = 0) -> str:
+        """Run a command to its end; its output. Asserts its exit status."""
+        process = await asyncio.create_subprocess_exec(
+            *headrace_command(*arguments),
+            env={**os.environ, **self.environment},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
+        output, errors = await process.communicate()
+        assert process.returncode == status, f"{arguments}: {process.returncode}\n{errors.decode()[-4000:]}"
+        return output.decode()
+
+    async def create(self, policies: Sequence[str]) -> Path:
+        """Make the topics and publish the policies, each a YAML document; their folder."""
+        folder = self.folder / "policies"
+        folder.mkdir(exist_ok=True)
+        for number, text in enumerate(policies):
+            (folder / f"{number:03}.yaml").write_text(text)
+        await self.run("topics", "create")
+        await self.run("policy", "apply", str(folder))
+        return folder
+
+    async def start(self, command: str, *arguments: str, is_ready: bool = True) -> Child:
+        """Start one more process; returns when it is ready."""
+        self._started += 1
+        name = f"{command}-{self._started}"
+        child = self.children.start(name, headrace_command(command, *arguments), self.environment)
+        if is_ready:
+            await self.children.wait_ready(child)
+        return child
+
+    async def kill(self, child: Child) -> None:
+        """SIGKILL, as a crash."""
+        await self.children.end(child, signal.SIGKILL)
+
+    async def drain(self, child: Child) -> None:
+        """SIGTERM, and its exit status must be that of a good end."""
+        status = await self.children.end(child, signal.SIGTERM)
+        assert status == 0, f"{child.name} ended with {status}:\n{child.last_lines()}"
+
+    async def settle(self, *children: Child, timeout_s: float = SETTLE_S) -> None:
+        """Return when all of them say ready: assigned, rebuilt, and read to the end."""
+        for child in children:
+            await self.children.wait_ready(child, timeout_s)
+
+    def sender(self) -> "Sender":
+        return Sender(self)
+
+
+class Sender:
+    """Sends telemetry as a foreign producer would: JSON of its own, keyed and partitioned by endpoint."""
+
+    def __init__(self, line: Line) -> None:
+        self._line = line
+        self._producer = AIOKafkaProducer(
+            bootstrap_servers=line.bootstrap, linger_ms=5, enable_idempotence=True, request_timeout_ms=60_000
+        )
+        self.sent = 0
+
+    async def __aenter__(self) -> "Sender":
+        await self._producer.start()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._producer.stop()
+
+    async def send(self, topic: str, endpoint: str, value: bytes | None, *, partition: int | None = None) -> None:
+        """Hand one message to the producer; `flush` waits until all are in the log."""
+        await self._producer.send(
+            self._line.prefix + topic,
+            value,
+            key=endpoint.encode(),
+            partition=partition_of(endpoint, PARTITIONS) if partition is None else partition,
+            timestamp_ms=int(self._line.clock.now_s() * 1000),
+        )
+        self.sent += 1
+
+    async def send_record(self, topic: str, **fields: object) -> None:
+        await self.send(topic, str(fields["endpoint"]), msgspec.json.encode(fields))
+
+    async def flush(self) -> None:
+        await self._producer.flush()
+
+
+async def scraped(child: Child) -> str:
+    """The text of a process's /metrics."""
+    async with aiohttp.ClientSession() as session, session.get(f"http://{child.health_address}/metrics") as answer:
+        return await answer.text()
