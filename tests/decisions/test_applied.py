@@ -118,8 +118,11 @@ def test_without_an_observed_target_a_fleet_that_shrank_farther_is_taken_as_it_i
     supply = SupplySignal(source=SupplySource.OBSERVED, ready=10)
     _, memory = tick(settled(), 0, 0.0, spec=None, supply=supply)
     fewer = SupplySignal(source=SupplySource.OBSERVED, ready=4)
-    decision, memory = tick(memory, 1, 0.0, spec=None, supply=fewer)
+    decision, _ = tick(memory, 1, 0.0, spec=None, supply=fewer)
     assert what(decision) == ("scale_down", 4, 2, "metric")
+    _, following = tick(memory, 1, "unknown", spec=None, supply=fewer)
+    assert following.pending is not None
+    assert following.pending.applied
 
 
 @pytest.mark.parametrize("result", [it for it in OutcomeResult if it is not OutcomeResult.APPLIED])
