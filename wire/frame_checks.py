@@ -45,8 +45,7 @@ def _is_ours(received: pa.RecordBatch, columns: FrameColumns) -> bool:
         return False
     if any(received.column(name).null_count for name in columns.defaults):
         return False
-    repeating = (column for column in received.columns if column.type == DICTIONARY)
-    return not any(column.dictionary.null_count for column in repeating)
+    return not any(received.column(name).dictionary.null_count for name in columns.repeating)
 
 
 def _absent(wanted: pa.Field, rows: int, columns: FrameColumns) -> pa.Array:
@@ -102,24 +101,24 @@ def suspicious_rows(received: pa.RecordBatch, batch: pa.RecordBatch, columns: Fr
     """Bool `(n,)`: rows that may be bad. No bad row is missing; a good one may be among them."""
     suspects = _numbers(received, columns)
     for name in columns.required:
-        if batch.column(name).null_count:
-            suspects |= batch.column(name).is_null().to_numpy(zero_copy_only=False)
+        column = batch.column(name)
+        if column.null_count:
+            suspects |= column.is_null().to_numpy(zero_copy_only=False)
     for name, limit in columns.texts.items():
-        suspects |= _texts(batch.column(name), limit)
+        column = batch.column(name)
+        if not _surely_good(_distinct(column), limit):
+            suspects |= _bad_texts(column, limit)
     for name in columns.histograms:
         index = received.schema.get_field_index(name)
-        if index >= 0 and not pa.types.is_null(received.column(index).type):
+        if index >= 0 and received.column(index).null_count < len(suspects):
             suspects |= _histograms(received.column(index), received.schema.field(index))
     return suspects
 
 
 def _numbers(received: pa.RecordBatch, columns: FrameColumns) -> NDArray[np.bool_]:
     """Rows with a number out of its range or not finite; all numeric columns at once, as one float64 matrix."""
-    names = [name for name in columns.limits if received.schema.get_field_index(name) >= 0]
-    names = [name for name in names if not pa.types.is_null(received.schema.field(name).type)]
-    numbers = received.select(names)
+    numbers, low, high = _numeric(received, columns)
     values = numbers.to_tensor(null_to_nan=True, row_major=False).to_numpy()
-    low, high = np.array([columns.limits[name] for name in names]).T
     nulls = sum(column.null_count for column in numbers.columns)
     unknown = np.isnan(values)
     if len(values) and np.count_nonzero(unknown) == nulls:
@@ -134,17 +133,25 @@ def _numbers(received: pa.RecordBatch, columns: FrameColumns) -> NDArray[np.bool
     return found
 
 
-def _texts(array: pa.Array, limit: TextLimit) -> NDArray[np.bool_]:
-    """Rows whose text is too short, too long or not of its closed set; of a dictionary each value is looked at once."""
-    values = array.dictionary if pa.types.is_dictionary(array.type) else array
-    if _surely_good(values, limit):
-        return np.zeros(len(array), np.bool_)
-    bad = _bad_texts(values, limit)
-    if values is array:
-        return bad
-    codes = array.indices.fill_null(0).to_numpy()
-    found: NDArray[np.bool_] = np.append(bad, False)[codes] & array.is_valid().to_numpy(zero_copy_only=False)
-    return found
+def _numeric(
+    received: pa.RecordBatch, columns: FrameColumns
+) -> tuple[pa.RecordBatch, NDArray[np.float64], NDArray[np.float64]]:
+    """The numeric columns that are there, and the limits of each."""
+    if received.schema.equals(columns.schema):
+        return received.select(list(columns.limits)), columns.low, columns.high
+    there = np.array([_has_values(received, name) for name in columns.limits], np.bool_)
+    names = [name for name, is_there in zip(columns.limits, there, strict=True) if is_there]
+    return received.select(names), columns.low[there], columns.high[there]
+
+
+def _has_values(received: pa.RecordBatch, name: str) -> bool:
+    index = received.schema.get_field_index(name)
+    return index >= 0 and not pa.types.is_null(received.column(index).type)
+
+
+def _distinct(array: pa.Array) -> pa.Array:
+    """The values of a text column; of a dictionary each once."""
+    return array.dictionary if pa.types.is_dictionary(array.type) else array
 
 
 def _surely_good(values: pa.Array, limit: TextLimit) -> bool:
@@ -154,16 +161,20 @@ def _surely_good(values: pa.Array, limit: TextLimit) -> bool:
     if limit.chars_max is None or not len(values):
         return True
     edges = np.frombuffer(values.buffers()[1], np.int32)[values.offset : values.offset + len(values) + 1]
-    lengths = np.diff(edges)
-    return bool(lengths.min() >= limit.chars_min and lengths.max() <= limit.chars_max)
+    lengths = edges[1:] - edges[:-1]
+    if limit.chars_min and lengths.min() < limit.chars_min:
+        return False
+    return bool(edges[-1] - edges[0] <= limit.chars_max or lengths.max() <= limit.chars_max)
 
 
-def _bad_texts(values: pa.Array, limit: TextLimit) -> NDArray[np.bool_]:
-    known = values.is_valid().to_numpy(zero_copy_only=False)
+def _bad_texts(array: pa.Array, limit: TextLimit) -> NDArray[np.bool_]:
+    """Rows whose text is too short, too long or not of its closed set."""
+    known = array.is_valid().to_numpy(zero_copy_only=False)
+    texts = _plain(array)
     if limit.allowed is not None:
-        good = pc.is_in(values, pa.array(limit.allowed)).to_numpy(zero_copy_only=False)
+        good = pc.is_in(texts, pa.array(limit.allowed)).to_numpy(zero_copy_only=False)
     else:
-        lengths = pc.utf8_length(values).fill_null(0).to_numpy(zero_copy_only=False)
+        lengths = pc.utf8_length(texts).fill_null(0).to_numpy(zero_copy_only=False)
         good = (lengths >= limit.chars_min) & (lengths <= (limit.chars_max or 0))
     found: NDArray[np.bool_] = known & ~good
     return found
@@ -171,8 +182,6 @@ def _bad_texts(values: pa.Array, limit: TextLimit) -> NDArray[np.bool_]:
 
 def _histograms(array: pa.Array, field: pa.Field) -> NDArray[np.bool_]:
     """Rows whose counts are not one more than the bounds, or hold a null or a number that is no count."""
-    if array.null_count == len(array):
-        return np.zeros(len(array), np.bool_)
     bounds = bounds_of(field)
     if bounds is None:
         found: NDArray[np.bool_] = array.is_valid().to_numpy(zero_copy_only=False)

@@ -9,8 +9,10 @@ from sys import float_info
 from types import MappingProxyType
 
 import msgspec
+import numpy as np
 import pyarrow as pa
 from msgspec import inspect
+from numpy.typing import NDArray
 
 from records.histogram import BOUNDS_MAX, Histogram
 from wire.topics import TOPICS
@@ -60,7 +62,8 @@ class FrameColumns:
 
     `required` ones must be there; a missing other one is unknown in all rows. `defaults` are the values of the
     columns that are never null: a null there is one. `limits` has, for each numeric column, the least and the largest
-    value; `histograms` are lists of counts, each followed by its `FIELD_sum`.
+    value (`low` and `high` are the same as arrays, in the same order); `repeating` are dictionaries; `histograms` are
+    lists of counts, each followed by its `FIELD_sum`.
     """
 
     schema: pa.Schema
@@ -68,6 +71,9 @@ class FrameColumns:
     required: tuple[str, ...]
     defaults: Mapping[str, str | int]
     limits: Mapping[str, tuple[float, float]]
+    low: NDArray[np.float64]
+    high: NDArray[np.float64]
+    repeating: tuple[str, ...]
     texts: Mapping[str, TextLimit]
     histograms: tuple[str, ...]
 
@@ -105,6 +111,9 @@ def frame_columns(topic: str) -> FrameColumns:
         required=tuple(required),
         defaults=MappingProxyType(defaults),
         limits=MappingProxyType(limits),
+        low=np.array([low for low, _ in limits.values()]),
+        high=np.array([high for _, high in limits.values()]),
+        repeating=tuple(field.name for field in fields if field.type == DICTIONARY),
         texts=MappingProxyType(texts),
         histograms=tuple(histograms),
     )
