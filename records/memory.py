@@ -24,7 +24,8 @@ class ControllerMemory(msgspec.Struct, frozen=True, kw_only=True):
 
     `observed_from_s` is the event time from which the endpoint's telemetry has been read without a gap that the log
     could not fill; `catch_up` is there while ticks are skipped after an outage. `epochs` are
-    in the order in which they were first read.
+    in the order in which they were first read. `first_offsets` has, by topic, from where on records were taken for
+    this chain of decisions.
     """
 
     endpoint: Name
@@ -36,3 +37,4 @@ class ControllerMemory(msgspec.Struct, frozen=True, kw_only=True):
     observed_from_s: Second = 0
     catch_up: CatchUp | None = None
     epochs: tuple[EpochSeen, ...] = ()
+    first_offsets: dict[str, int] = {}

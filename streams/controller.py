@@ -74,15 +74,20 @@ class PartitionController:
     def window_bytes(self) -> int:
         return self._registry.windows.nbytes
 
-    def restore(self, memories: Iterable[ControllerMemory], policies: Iterable[EndpointPolicy]) -> RewindPlan:
+    def restore(
+        self, memories: Iterable[ControllerMemory], policies: Iterable[EndpointPolicy], policies_read_to: int = 0
+    ) -> RewindPlan:
         """Start from what the topics `controllers` and `policies` hold; call it once, before anything else.
 
-        The plan says from where the input topics are to be fed. Memory of endpoints without a policy is left alone.
+        `policies_read_to` is the offset of the next record of `policies`, 0 where they come from somewhere else. The
+        plan says from where the input topics are to be fed. Memory of endpoints without a policy is left alone.
         """
+        if policies_read_to:
+            self._positions["policies"] = policies_read_to
         used = self._registry.restore(memories, policies)
         self._rebuild = Rebuild.after(used)
         longest = max((state.span_s for state in self._registry.states.values()), default=0)
-        return plan_rewind(used, longest)
+        return plan_rewind(used, longest, policies_read_to)
 
     def log_begins(self, received_s: float) -> None:
         """Say that the log of `telemetry.requests` holds nothing that was received before `received_s`, though the
@@ -149,6 +154,7 @@ class PartitionController:
     def _read(self, run: Run) -> list[TickEffects]:
         """Take rows that nothing stands before any more."""
         self.counts.rows += len(run)
+        self._maker.first_offsets.setdefault(run.topic, int(run.offsets[0]))
         passing = processing_time(self._processed_s, run.offsets, run.received_s)
         samples = self._samples(run, again=False) if isinstance(run.rows, SampleColumns) else None
         effects: list[TickEffects] = []
@@ -203,6 +209,9 @@ class PartitionController:
         for row in range(first, end):
             offset = int(run.offsets[row])
             state = self._registry.apply(run.topic, run.rows[row], offset, float(run.received_s[row]))
+            if state is not None and state.next_tick is None:
+                # A policy that arrives later than the telemetry: what was read before it is not the endpoint's.
+                state.first_offsets = {**self._positions, run.topic: offset}
             while state is not None and self._is_due_by_time(state, float(passing.running_s[row])):
                 moment = self._moment(float(passing.running_s[row]), run.topic, offset + 1)
                 due.append(_Due(row, self._maker.make(state, moment)))

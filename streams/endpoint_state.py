@@ -56,6 +56,7 @@ class EndpointState:
     newest_received_s: float = NEVER_S
     floor_s: float = NEVER_S
     restored: dict[str, int] = field(default_factory=dict)
+    first_offsets: dict[str, int] = field(default_factory=dict)
     last_heard: dict[str, int] = field(default_factory=dict)
     checks: CheckBook = field(default_factory=CheckBook)
 
@@ -76,6 +77,7 @@ class EndpointState:
         )
         state.target, state.outcome = supply.target, supply.outcome
         state.restored = dict(memory.offsets)
+        state.first_offsets = dict(memory.first_offsets)
         state.sources = EndpointSources.restored(supply.sources)
         state.scaling, state.catch_up = memory.scaling, memory.catch_up
         state.observed_from_s, state.floor_s = memory.observed_from_s, memory.processed_s
@@ -167,6 +169,7 @@ class EndpointState:
             observed_from_s=self.observed_from_s,
             catch_up=self.catch_up,
             epochs=epochs,
+            first_offsets=self.first_offsets,
         )
 
     def _keep_silent(self, tick: int) -> None:

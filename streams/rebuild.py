@@ -57,8 +57,8 @@ class Run:
         return Run(self.topic, taken, self.offsets[chosen], self.received_s[chosen])
 
 
-def plan_rewind(memories: Iterable[ControllerMemory], span_s: int) -> RewindPlan:
-    """`span_s` is the longest window of all.
+def plan_rewind(memories: Iterable[ControllerMemory], span_s: int, policies_read_to: int) -> RewindPlan:
+    """`span_s` is the longest window of all; `policies` has been read to `policies_read_to`.
 
     A sample may be received up to AHEAD_MAX_S before its second ends; and the clocks' offsets reach back as far before
     the oldest sample of the window as the windows themselves.
@@ -66,6 +66,7 @@ def plan_rewind(memories: Iterable[ControllerMemory], span_s: int) -> RewindPlan
     memories = list(memories)
     span = float(span_s + LATENESS_S + AHEAD_MAX_S + TICK_S)
     offsets = {topic: min(memory.offsets.get(topic, 0) for memory in memories) for topic in FOLLOWED_TOPICS if memories}
+    offsets |= {"policies": policies_read_to} if policies_read_to else {}
     since_s = min((memory.at_s for memory in memories), default=None)
     return RewindPlan(since_s=None if since_s is None else max(0.0, since_s - span), span_s=span, offsets=offsets)
 

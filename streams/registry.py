@@ -78,7 +78,7 @@ class EndpointRegistry:
         return np.array(found, np.bool_)
 
     def apply(self, topic: str, record: object, offset: int, received_s: float) -> EndpointState | None:
-        """Take a record of any topic but telemetry.requests; the endpoint's state where it has ticks now."""
+        """Take a record of any topic but telemetry.requests; the endpoint's state where it may have ticks now."""
         endpoint = getattr(record, "endpoint", None)
         if not isinstance(endpoint, str):
             raise TypeError(f"{topic}: not a record of an endpoint: {type(record).__name__}")
@@ -91,7 +91,7 @@ class EndpointRegistry:
         match record:
             case EndpointPolicy():
                 self._set_policy(record)
-                return None
+                return self.states[endpoint]
             case PolicyDeleted():
                 self._delete_policy(endpoint)
                 return None

@@ -1,6 +1,6 @@
 """Makes one tick of one endpoint: the signal, what is decided on it, and what is remembered."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from decisions.scaling import decide_scaling, skip_ticks
 from records.decisions import ScalingDecision, SkippedTicks
@@ -15,10 +15,12 @@ from streams.ticks import CATCH_UP_S, TICK_S
 
 @dataclass(slots=True)
 class TickMaker:
-    """`newest_missed` is the newest tick that was complete when the pipeline came back from an outage, 0 for none."""
+    """`newest_missed` is the newest tick that was complete when the pipeline came back from an outage, 0 for none;
+    `first_offsets` the first offset of each topic that was read."""
 
     windows: EndpointWindows
     newest_missed: int = 0
+    first_offsets: dict[str, int] = field(default_factory=dict)
 
     def make(self, state: EndpointState, moment: TickMoment) -> TickEffects:
         """Make the endpoint's next tick."""
@@ -26,6 +28,9 @@ class TickMaker:
         if tick is None:
             raise RuntimeError(f"{state.endpoint} has no first tick yet")
         moment = _after_restore(state, moment)
+        unread = [topic for topic in moment.offsets if topic not in state.first_offsets]
+        if unread:
+            state.first_offsets = state.first_offsets | {topic: self.first_offsets.get(topic, 0) for topic in unread}
         window = self.windows.of(state.endpoint)
         signal = make_signal(state, window, moment, tick)
         decisions = self._decide(state, signal)

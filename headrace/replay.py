@@ -1,0 +1,160 @@
+"""A file of telemetry through the worker's own controller: the same input gives the same bytes, anywhere, at any speed.
+
+Processing time is what the lines say (`received_s`); no clock is read.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+
+import msgspec
+import numpy as np
+
+from headrace.replay_lines import BadLine, ClockLine, MemoryLine, RecordLine, read_line
+from records.enums import BadInput
+from records.memory import ControllerMemory
+from records.policy import EndpointPolicy
+from streams.controller import PartitionController
+from streams.effects import TickEffects
+from wire.codec import DecodeError, encode
+
+RUN_LINES_MAX = 4096
+"""Most lines that are taken at once where nobody waits for the answer to one."""
+
+Write = Callable[[str, msgspec.Struct], None]
+
+
+@dataclass(slots=True)
+class _Run:
+    """Lines of one topic, not fed yet."""
+
+    topic: str = ""
+    records: list[object] = field(default_factory=list)
+    offsets: list[int] = field(default_factory=list)
+    received_s: list[float] = field(default_factory=list)
+    open_rows: int = 0
+    """Rows at the end that belong to a message whose last line has not come."""
+
+
+class Replay:
+    """Takes lines in order of arrival and hands what comes out of them to `write(topic, record)`.
+
+    `eager`: each line's ticks are written before the next line is taken. `source` names the file in dead letters.
+    """
+
+    def __init__(self, policies: Sequence[EndpointPolicy], write: Write, *, source: str, eager: bool = False) -> None:
+        self._policies = policies
+        self._write = write
+        self._source = source
+        self._eager = eager
+        self._memories: list[ControllerMemory] = []
+        self._controller: PartitionController | None = None
+        self._run = _Run()
+        self._lines_of: dict[str, int] = {}
+        self._number = 0
+        self._received_s = 0.0
+        self.dead_letters = 0
+
+    def take(self, line: bytes) -> None:
+        """One line without its end; a bad one becomes a dead letter, and the rest goes on."""
+        self._number += 1
+        read = read_line(line)
+        if isinstance(read, RecordLine):
+            self._take_record(read)
+        else:
+            self._feed()
+            self._take_other(read, line)
+
+    def finish(self) -> None:
+        """The input is at its end: ticks up to the last `received_s` run with what is there."""
+        self._feed()
+        if self._received_s:
+            self._out(self._started.advance(self._received_s))
+        self._out(self._started.finish())
+
+    @property
+    def _started(self) -> PartitionController:
+        return self._controller or self._start({})
+
+    def _start(self, first: dict[str, object]) -> PartitionController:
+        """Memory comes before everything else; `first` are the file's own policies where it holds any, and take the
+        place of those given."""
+        policies: dict[str, object] = {policy.endpoint: policy for policy in self._policies} | first
+        controller = self._controller = PartitionController(0, lambda endpoint: True)
+        kept = [policy for policy in policies.values() if isinstance(policy, EndpointPolicy)]
+        controller.restore(self._memories, kept, policies_read_to=self._lines_of.get("policies", 0) if first else 0)
+        return controller
+
+    def _take_other(self, line: ClockLine | MemoryLine | BadLine, raw: bytes) -> None:
+        match line:
+            case ClockLine(received_s=received_s, behind=True):
+                self._received_s = max(self._received_s, received_s)
+                self._started.mark_behind(received_s)
+            case ClockLine(received_s=received_s):
+                self._received_s = max(self._received_s, received_s)
+                self._out(self._started.advance(received_s))
+            case MemoryLine(memory=memory):
+                if self._controller is None:
+                    self._memories.append(memory)
+                else:
+                    error = DecodeError(BadInput.INVALID, "topic", "controllers", "Expected before every other line")
+                    self._refuse(BadLine(error, raw))
+            case BadLine():
+                self._refuse(line)
+
+    def _refuse(self, line: BadLine) -> None:
+        self.dead_letters += 1
+        self._write("deadletters", line.letter(self._source, self._number, self._received_s))
+
+    def _take_record(self, line: RecordLine) -> None:
+        run = self._run
+        if run.records and (run.topic != line.topic or (len(run.records) >= RUN_LINES_MAX and not run.open_rows)):
+            self._feed()
+            run = self._run
+        offset = self._lines_of.get(line.topic, 0)
+        self._lines_of[line.topic] = offset + 1
+        run.topic = line.topic
+        run.records.append(line.record)
+        run.offsets.append(offset)
+        received_s = self._received(line)
+        run.received_s.append(received_s)
+        self._received_s = max(self._received_s, received_s)
+        if not line.is_whole:
+            run.open_rows += 1
+            return
+        if run.open_rows:
+            run.offsets[-run.open_rows - 1 :] = [offset] * (run.open_rows + 1)
+            run.open_rows = 0
+        if self._eager and not (self._controller is None and self._memories):
+            self._feed()
+
+    def _received(self, line: RecordLine) -> float:
+        """The line's own, else a second after the record's; a policy without one comes when the line before did."""
+        if line.received_s is not None:
+            return line.received_s
+        at_s = getattr(line.record, "at_s", None)
+        return self._received_s if at_s is None else at_s + 1.0
+
+    def _feed(self) -> None:
+        run, self._run = self._run, _Run()
+        if self._controller is None and self._memories and run.topic == "policies":
+            self._start({getattr(record, "endpoint", ""): record for record in run.records})
+        elif run.records:
+            self._out(
+                self._started.feed(
+                    run.topic,
+                    run.records,
+                    np.array(run.offsets, np.int64),
+                    np.array(run.received_s, np.float64),
+                )
+            )
+
+    def _out(self, effects: Iterable[TickEffects]) -> None:
+        for one in effects:
+            self._write("signals", one.signal)
+            for decision in one.decisions:
+                self._write("decisions.scaling", decision)
+
+
+def as_line(topic: str, record: msgspec.Struct) -> bytes:
+    """A record as a line of output, with its end."""
+    return b'{"topic":"' + topic.encode() + b'",' + encode(record)[1:] + b"\n"
