@@ -82,7 +82,7 @@ class EmbeddedBroker:
     def is_running(self) -> bool:
         return self._process is not None and self._process.poll() is None
 
-    def start(self, timeout_s: float = 60.0) -> None:
+    def start(self, timeout_s: float = 120.0) -> None:
         """Start it and return when it answers with itself and a leader for every partition.
 
         Raises CannotRunError, with the log's path and its last lines, where Java, Maven, the port or the folder
@@ -121,7 +121,7 @@ class EmbeddedBroker:
             self._process.wait()
             self._process = None
 
-    def restart(self, timeout_s: float = 60.0) -> None:
+    def restart(self, timeout_s: float = 120.0) -> None:
         """Stop in order and start again on the same folder and ports."""
         self.stop()
         self.start(timeout_s)
