@@ -49,7 +49,9 @@ class ControllerSource:
         memories = [decode("controllers", message.value) for message in memory["controllers"].newest.values()]
         policies = list(self._policies(memory["policies"]))
         plan = self._controller.restore(
-            [record for record in memories if isinstance(record, ControllerMemory)], policies
+            [record for record in memories if isinstance(record, ControllerMemory)],
+            policies,
+            memory["policies"].next_offset,
         )
         self._mark_behind(now_s)
         remembered = plan.since_s is not None
