@@ -1,7 +1,6 @@
 """`headrace collect`: an engine's `/metrics` and `/health`, live or recorded, into telemetry."""
 
 import asyncio
-from contextlib import ExitStack
 from pathlib import Path
 from typing import ClassVar, Self
 from urllib.parse import urlsplit
@@ -183,17 +182,14 @@ async def _watch_producer(process: Process[CollectSettings], producer: Telemetry
 
 async def _to_file(process: Process[CollectSettings], out: str) -> Collector:
     settings = process.settings
-    with ExitStack() as stack:
-        try:
-            file = stack.enter_context(ReplayFile(out))
-        except OSError as error:
-            raise CannotRunError(f"--out: {out} cannot be written: {error.strerror or error}") from error
-        collector = Collector(settings.endpoint, settings.replicas, file)
-        try:
+    collector = None
+    try:
+        with ReplayFile(out) as file:
+            collector = Collector(settings.endpoint, settings.replicas, file)
             await _collect(process, collector)
-            stack.close()
-        except OSError as error:
-            raise CannotRunError(f"--out: {out}: {error.strerror or error}", ExitCode.STORAGE) from error
+    except OSError as error:
+        code = ExitCode.USAGE if collector is None else ExitCode.STORAGE
+        raise CannotRunError(f"--out: {out} cannot be written: {error.strerror or error}", code) from error
     return collector
 
 

@@ -99,6 +99,14 @@ def test_what_cannot_run_is_told_and_nothing_is_written(arguments: list[str], sa
         assert text in done.stderr
 
 
+def test_a_full_disk_is_told(recordings: Path) -> None:
+    recording = recordings / "vllm-recording" / "idle-overload-hang-death.jsonl.gz"
+    done = collect("--endpoint", "e", "--recording", str(recording), "--out", "/dev/full")
+    assert done.returncode == 5
+    assert "--out: /dev/full cannot be written: No space left on device" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
 def test_settings_come_from_the_environment_too(plain_environment: pytest.MonkeyPatch) -> None:
     plain_environment.setenv("HEADRACE_COLLECT_REPLICA", "a=http://x,b=http://y/,http://z:8000")
     plain_environment.setenv("HEADRACE_BOOTSTRAP", "k:9092")

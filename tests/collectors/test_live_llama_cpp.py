@@ -11,7 +11,7 @@ from collectors.collector import Collector
 from collectors.scraping import ScrapeSettings, open_scraper
 from collectors.tracker import Outcome, Problem
 from headrace.clock import Clock, monotonic_s
-from headrace.engine import LlamaServer
+from headrace.engine import SLOTS, LlamaServer
 from headrace.load import LoadGenerator, LoadPhase, TokenRange, plan_load
 from records.telemetry import RequestSample
 
@@ -83,13 +83,22 @@ async def test_token_sums_are_those_that_the_clients_were_told(
     assert kept.total("input_tokens") == counts.prompt_tokens
     assert kept.total("cached_tokens") == counts.cached_tokens
     assert kept.total("steps") > 0
-    assert max(sample.running or 0 for sample in kept.samples) >= 1
     for sample in kept.samples:
         assert (sample.completions, sample.errors, sample.arrivals, sample.preemptions) == (None,) * 4
         assert (sample.ttft_ms, sample.e2e_ms, sample.kv_cache_usage) == (None,) * 3
     seconds = [sample.at_s for sample in kept.samples]
     assert seconds == list(range(seconds[0], seconds[-1] + 1))
     assert collector.reports.bad_input == 0
+
+
+async def test_more_requests_than_slots_wait_in_the_engine(
+    server: LlamaServer, collecting: tuple[Kept, Collector]
+) -> None:
+    kept, _ = collecting
+    await asyncio.gather(*(complete(server, f"request {number}", 450) for number in range(4 * SLOTS)))
+    await kept.until(lambda: kept.total("output_tokens") == 4 * SLOTS * 450)
+    assert max(sample.running or 0 for sample in kept.samples) == SLOTS
+    assert max(sample.waiting or 0 for sample in kept.samples) >= SLOTS
 
 
 async def test_a_restart_is_a_new_epoch_and_a_death_is_silence(
