@@ -24,7 +24,7 @@ MEMORY_BYTES = 4 * MESSAGE_BYTES
 
 @dataclass(frozen=True, kw_only=True)
 class TopicSpec:
-    """One topic. `key` names the record's field that is the message's key.
+    """One topic. `key` names the record's field that is the message's key, `identity` those that tell records apart.
 
     `retention_ms` is None for a compacted topic. `co_partitioned` topics have one and the same number of partitions,
     so that whoever owns partition p of one owns all that its endpoints need. `transactional` ones are written in
@@ -34,6 +34,7 @@ class TopicSpec:
 
     name: str
     record: type[msgspec.Struct]
+    identity: tuple[str, ...]
     key: str = "endpoint"
     cleanup: Literal["delete", "compact"] = "delete"
     retention_ms: int | None = DAY_MS
@@ -50,28 +51,58 @@ def _by_name(*specs: TopicSpec) -> Mapping[str, TopicSpec]:
 
 
 TOPICS: Mapping[str, TopicSpec] = _by_name(
-    TopicSpec(name="telemetry.requests", record=RequestSample, co_partitioned=True, frames=True),
-    TopicSpec(name="telemetry.gpus", record=GpuSample, co_partitioned=True, frames=True),
     TopicSpec(
-        name="telemetry.replicas", record=ReplicaChanged, retention_ms=7 * DAY_MS, co_partitioned=True, frames=True
+        name="telemetry.requests",
+        record=RequestSample,
+        identity=("endpoint", "replica", "epoch", "source", "reporter", "at_s"),
+        co_partitioned=True,
+        frames=True,
     ),
     TopicSpec(
-        name="telemetry.targets", record=TargetObserved, retention_ms=7 * DAY_MS, co_partitioned=True, frames=True
+        name="telemetry.gpus",
+        record=GpuSample,
+        identity=("endpoint", "replica", "epoch", "gpu", "at_s"),
+        co_partitioned=True,
+        frames=True,
     ),
-    TopicSpec(name="inference.requests", record=RequestLog, key="request_id", frames=True),
+    TopicSpec(
+        name="telemetry.replicas",
+        record=ReplicaChanged,
+        identity=("endpoint", "replica", "epoch", "at_s", "seq"),
+        retention_ms=7 * DAY_MS,
+        co_partitioned=True,
+        frames=True,
+    ),
+    TopicSpec(
+        name="telemetry.targets",
+        record=TargetObserved,
+        identity=("endpoint", "role", "at_s", "seq"),
+        retention_ms=7 * DAY_MS,
+        co_partitioned=True,
+        frames=True,
+    ),
+    TopicSpec(name="inference.requests", record=RequestLog, identity=("request_id",), key="request_id", frames=True),
     TopicSpec(
         name="policies",
         record=EndpointPolicy,
+        identity=("endpoint",),
         cleanup="compact",
         retention_ms=None,
         co_partitioned=True,
         tombstones=True,
     ),
-    TopicSpec(name="signals", record=EndpointSignal, transactional=True, message_bytes_max=MEMORY_BYTES),
-    TopicSpec(name="forecasts", record=Forecast, transactional=True),
+    TopicSpec(
+        name="signals",
+        record=EndpointSignal,
+        identity=("endpoint", "at_s"),
+        transactional=True,
+        message_bytes_max=MEMORY_BYTES,
+    ),
+    TopicSpec(name="forecasts", record=Forecast, identity=("endpoint", "at_s"), transactional=True),
     TopicSpec(
         name="decisions.scaling",
         record=ScalingDecision,
+        identity=("decision_id",),
         retention_ms=7 * DAY_MS,
         transactional=True,
         message_bytes_max=MEMORY_BYTES,
@@ -79,6 +110,7 @@ TOPICS: Mapping[str, TopicSpec] = _by_name(
     TopicSpec(
         name="outcomes",
         record=Outcome,
+        identity=("decision_id", "actuator", "at_s"),
         cleanup="compact",
         retention_ms=None,
         compaction_lag_ms=7 * DAY_MS,
@@ -87,6 +119,7 @@ TOPICS: Mapping[str, TopicSpec] = _by_name(
     TopicSpec(
         name="controllers",
         record=ControllerMemory,
+        identity=("endpoint",),
         cleanup="compact",
         retention_ms=None,
         co_partitioned=True,
