@@ -32,7 +32,7 @@ class BrokerFactory:
     def __call__(
         self, folder: Path | None = None, port: int = 0, properties: Mapping[str, str] | None = None, start: bool = True
     ) -> EmbeddedBroker:
-        broker = EmbeddedBroker(folder or self._folder(), port=port, properties=properties)
+        broker = EmbeddedBroker(folder or self._folder(), port, properties, quick_start=True)
         self._made.append(broker)
         if start:
             broker.start()
@@ -45,8 +45,11 @@ class BrokerFactory:
 
 @pytest.fixture(scope="session")
 def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kafka]:
-    """A real Kafka, started when the first test asks for it. `auto.create.topics.enable` is off, as in production."""
-    broker = EmbeddedBroker(tmp_path_factory.mktemp("kafka"))
+    """A real Kafka, started when the first test asks for it. `auto.create.topics.enable` is off, as in production.
+
+    Its consumer groups may miss a dead member after a second, not six: many die in tests.
+    """
+    broker = EmbeddedBroker(tmp_path_factory.mktemp("kafka"), properties={"group.min.session.timeout.ms": "1000"})
     broker.start()
     yield Kafka(broker.bootstrap)
     broker.kill()

@@ -1,0 +1,146 @@
+"""`headrace sink` and `headrace tables` as a user runs them."""
+
+import asyncio
+import json
+import re
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import aiohttp
+import pytest
+from deltalake import DeltaTable, write_deltalake
+from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_fixed
+
+from headrace.exit_codes import ExitCode
+from tests.sinks.deployment import Deployment, keep_everything, request_samples
+from tests.sinks.readers import identities
+
+REQUESTS = "telemetry_requests"
+
+
+def headrace(*arguments: object) -> subprocess.CompletedProcess[str]:
+    """A command that ends by itself."""
+    return subprocess.run(
+        [sys.executable, "-m", "headrace.main", *map(str, arguments)], capture_output=True, text=True, timeout=60
+    )
+
+
+async def test_sigterm_commits_what_was_read(deployment: Deployment, tmp_path: Path) -> None:
+    await deployment.send(request_samples(200))
+    address = tmp_path / "address"
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "headrace.main", "sink"),
+        f"--bootstrap={deployment.access.bootstrap}",
+        f"--topic-prefix={deployment.names.prefix}",
+        f"--tables={deployment.folder}",
+        "--flush-seconds=3600",
+        "--ready-lag=0",
+        f"--health-file={address}",
+    )
+    try:
+        await until_ready(address)
+        assert DeltaTable(str(deployment.folder / REQUESTS)).count() == 0
+        process.send_signal(signal.SIGTERM)
+        assert await asyncio.wait_for(process.wait(), 60) == ExitCode.OK
+    finally:
+        if process.returncode is None:
+            process.kill()
+    assert set(identities(deployment.folder, REQUESTS).values()) == {1}
+    assert identities(deployment.folder, REQUESTS).total() == 200
+
+
+async def until_ready(address: Path) -> None:
+    """Returns when /readyz says so; checks that /metrics has the sink's."""
+    async with asyncio.timeout(60), aiohttp.ClientSession() as session:
+        base = f"http://{await asyncio.to_thread(written, address)}"
+        status = 0
+        while status != 200:
+            await asyncio.sleep(0.05)
+            async with session.get(f"{base}/readyz") as response:
+                status = response.status
+        async with session.get(f"{base}/metrics") as response:
+            assert re.search(r"^headrace_sink_lag_offsets(\{.*\})? 0\.0$", await response.text(), re.MULTILINE)
+
+
+def written(path: Path) -> str:
+    """What is in a file, once it is there."""
+    for attempt in Retrying(retry=retry_if_exception_type(OSError), wait=wait_fixed(0.05), stop=stop_after_delay(30)):
+        with attempt:
+            text = path.read_text().strip()
+    return text
+
+
+async def test_missing_topics_have_a_status(deployment: Deployment) -> None:
+    found = await asyncio.to_thread(
+        headrace,
+        "sink",
+        f"--bootstrap={deployment.access.bootstrap}",
+        "--topic-prefix=none.",
+        f"--tables={deployment.folder}",
+    )
+    assert found.returncode == ExitCode.PARTITIONS
+    assert "topics are missing: none.telemetry.requests" in found.stderr
+    assert "Traceback" not in found.stderr
+
+
+def test_settings_are_refused_all_at_once() -> None:
+    found = headrace("sink", "--topics=signal,policies", "--flush-seconds=0", "--tables=x", "--storage-options=key")
+    assert found.returncode == ExitCode.USAGE
+    said = found.stderr.splitlines()
+    assert {line.partition(":")[0] for line in said} == {
+        "--topics",
+        "--flush-seconds",
+        "--storage-options",
+        "--bootstrap",
+    }
+    assert "did you mean signals?" in found.stderr
+    assert "KEY=VALUE" in found.stderr
+
+
+@pytest.fixture
+async def filled(deployment: Deployment) -> Path:
+    await deployment.send(request_samples(60, endpoints=2))
+    async with deployment.producer() as sender:
+        await sender.raw("policies", None, b"endpoint-1", 0)
+    await keep_everything(deployment.plan())
+    return deployment.folder
+
+
+async def test_tables_are_listed_queried_and_checked(filled: Path) -> None:
+    listed = await asyncio.to_thread(headrace, "tables", f"--tables={filled}")
+    (line,) = [line.split() for line in listed.stdout.splitlines() if REQUESTS in line]
+    assert line[:3] == [REQUESTS, "60", "1"]
+    assert line[-3:] == ["2026-09-21", "14:14:19", "UTC"]
+    sql = f"SELECT endpoint, count(*) AS n, max(at) AS last FROM {REQUESTS} GROUP BY endpoint ORDER BY endpoint"
+    answered = await asyncio.to_thread(headrace, "tables", "query", sql, f"--tables={filled}", "--format=json")
+    found = [json.loads(line) for line in answered.stdout.splitlines()]
+    assert [(row["endpoint"], row["n"]) for row in found] == [("endpoint-0", 30), ("endpoint-1", 30)]
+    checked = await asyncio.to_thread(headrace, "tables", "check", f"--tables={filled}")
+    assert checked.returncode == ExitCode.OK
+    assert f"{REQUESTS}: 60 rows, none doubled" in checked.stdout.splitlines()
+
+
+async def test_doubled_rows_are_found(filled: Path) -> None:
+    table = DeltaTable(str(filled / REQUESTS))
+    write_deltalake(table, table.to_pyarrow_table().slice(0, 3), mode="append")
+    checked = await asyncio.to_thread(headrace, "tables", "check", f"--tables={filled}")
+    assert checked.returncode == ExitCode.INCOMPLETE
+    assert f"{REQUESTS}: 63 rows, 3 doubled" in checked.stdout.splitlines()
+    assert len([line for line in checked.stderr.splitlines() if line.endswith(": 2 times")]) == 3
+
+
+async def test_bad_sql_is_told_without_a_traceback(filled: Path) -> None:
+    answered = await asyncio.to_thread(
+        headrace, "tables", "query", "SELECT nothing FROM policies", f"--tables={filled}"
+    )
+    assert answered.returncode == ExitCode.USAGE
+    assert "nothing" in answered.stderr
+    assert "Traceback" not in answered.stderr
+
+
+def test_a_missing_folder_has_a_status(tmp_path: Path) -> None:
+    listed = headrace("tables", f"--tables={tmp_path / 'nowhere'}")
+    assert listed.returncode == ExitCode.STORAGE
+    assert "nowhere" in listed.stderr
