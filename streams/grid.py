@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from streams.grid_source import GridSource
 from streams.histograms import MergedHistogram, merge
-from streams.ring_reader import Mask, Matrix, Rows
+from streams.stretch import Mask, Matrix, Rows
 
 Scalar = TypeVar("Scalar", bound=np.generic)
 
@@ -135,7 +135,7 @@ class Grid:
     def present(self, field: str) -> Mask:
         """bool (replicas, seconds): where there is a histogram of a field, be it empty. KeyError as `histogram`."""
         source = self._source
-        live = source.reader.rings.present(field, source.stretch) & source.live
+        live = source.reader.histograms.present(field, source.stretch) & source.live
         if not len(source.reader.keys):
             return self._take(live)
         return self._take(np.logical_or.reduceat(live, source.reader.group_starts, axis=0))
@@ -143,10 +143,8 @@ class Grid:
     def histogram(self, field: str) -> MergedHistogram:
         """All histograms of a field in these seconds as one, those of `replica: ""` too: per replica and second the
         engine's, else the routers'. KeyError for a name that is no histogram field."""
-        source = self._source
-        chosen = source.choose(source.reader.rings.present(field, source.stretch))
-        chosen[:, : self._seconds.start] = False
-        return merge(source.reader.rings.histograms(field, source.stretch, chosen))
+        stretch, chosen = self._source.histograms(field, self.first_s)
+        return merge(self._source.reader.histograms.merged(field, stretch, chosen))
 
     def _spoke(self, speaker: int, rank: int) -> Rows:
         """The seconds in which an epoch spoke, rising."""

@@ -10,10 +10,12 @@ from functools import cached_property
 import numpy as np
 
 from records.enums import Source
+from streams.histogram_reader import HistogramReader
 from streams.histogram_rings import HistogramRings
-from streams.ring_reader import Mask, Matrix, RingReader, Rows, Stretch
+from streams.ring_reader import RingReader
 from streams.rings import BucketRings
 from streams.series import LONG_AGO_S, Endpoint, SeriesKey, SeriesTable
+from streams.stretch import Mask, Matrix, Rows, Stretch
 
 FRACTION_FIELDS = frozenset({"kv_cache_usage", "cpu", "streamed_fraction"})
 """Fractions of one whole: of these several reporters' mean counts, not their sum."""
@@ -35,7 +37,8 @@ class GridReader:
         self.table, self.slots = table, buckets.slots
         self.keys = sorted(endpoint.rows, key=lambda key: (key.replica, key.source, key.reporter, key.epoch))
         self.rows: Rows = np.array([endpoint.rows[key] for key in self.keys], np.int64)
-        self.rings = RingReader(self.rows, buckets, histograms)
+        self.buckets = RingReader(self.rows, buckets)
+        self.histograms = HistogramReader(self.rows, histograms)
         self.groups = tuple(dict.fromkeys(key.replica for key in self.keys))
         """Replica names, sorted; "" is one of them."""
         self.group_starts = _starts([key.replica for key in self.keys])
@@ -84,7 +87,7 @@ class GridSource:
 
     def __init__(self, reader: GridReader, stretch: Stretch, quarantined: frozenset[SourceName]) -> None:
         self.reader, self.stretch = reader, stretch
-        self.spoke = reader.rings.heard(stretch)
+        self.spoke = reader.buckets.heard(stretch)
         """bool (series, seconds): where there is a sample of a source that is not quarantined."""
         self.quarantined = self._silence(quarantined) if quarantined else ()
         self.newest_rank = self._newest_rank() if reader.restarted else None
@@ -105,7 +108,7 @@ class GridSource:
         """float64 (groups, seconds), NaN = unknown."""
         merged = self._fields.get(name)
         if merged is None:
-            own = self.reader.rings.scalar(name, self.stretch)
+            own = self.reader.buckets.scalar(name, self.stretch)
             if not self.all_live:
                 np.putmask(own, ~self.live, np.nan)
             merged = self._fields[name] = self._merge(own, mean=name in FRACTION_FIELDS)
@@ -128,11 +131,14 @@ class GridSource:
             followed[self.reader.groups.index("")] = np.nan
         return np.where(np.isnan(counted), followed, counted)
 
-    def choose(self, present: Mask) -> Mask:
-        """Of what is `present` (series, seconds), what counts: an engine's, else the routers'."""
-        chosen = present & self.live
+    def histograms(self, field: str, first_s: int) -> tuple[Stretch, Mask]:
+        """The stretch from `first_s` on, and where in it, bool (series, seconds), a histogram is that counts: an
+        engine's, else the routers'."""
+        stretch = self.stretch.since(first_s)
+        present = self.reader.histograms.present(field, stretch)
+        chosen = present & self.live[:, first_s - self.stretch.first_s :]
         if len(self.reader.groups) == len(self.reader.keys) or not len(self.reader.keys):
-            return chosen
+            return stretch, chosen
         by_segment = np.logical_or.reduceat(chosen, self.reader.segment_starts, axis=0)
         for engine, router in zip(
             self.reader.engine_segment.tolist(), self.reader.router_segment.tolist(), strict=True
@@ -141,7 +147,7 @@ class GridSource:
                 start = int(self.reader.segment_starts[router])
                 ends = self.reader.segment_starts[router + 1 :]
                 chosen[start : int(ends[0]) if len(ends) else None] &= ~by_segment[engine]
-        return chosen
+        return stretch, chosen
 
     def _merge(self, own: Matrix, mean: bool) -> Matrix:
         reader = self.reader

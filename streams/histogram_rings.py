@@ -146,6 +146,8 @@ class FieldRings:
         self.ring_row = np.zeros(0, np.int32)
         self.bounds = np.zeros(0, np.int32)
         self.last_s = np.zeros(0, np.int64)
+        self.version = 0
+        """Rises when a series gets another ring."""
         self.odd: dict[int, dict[int, OddHistogram]] = {}
         """By series row, then by slot."""
 
@@ -227,6 +229,7 @@ class FieldRings:
             if self.last_s[row] > at_s - self._shared.slots:
                 return False
             self._release_ring(row)
+        self.version += 1
         pool = self._shared.pool_code(len(bounds) + 1, width)
         if self.pool[row] < 0:
             self.pool[row], self.bounds[row] = pool, self._shared.take_bounds(bounds)
@@ -240,6 +243,7 @@ class FieldRings:
         self._shared.pools[self.pool[row]].give_back(int(self.ring_row[row]))
         self._shared.give_back_bounds(int(self.bounds[row]))
         self.pool[row] = -1
+        self.version += 1
 
     def _widen(self, row: int, pool: int) -> None:
         old_pool, old_row = self._shared.pools[self.pool[row]], int(self.ring_row[row])
