@@ -31,7 +31,8 @@ class EmbeddedBroker:
     """One broker on `folder`: data, settings and logs; the same folder gives the same data and ports again.
 
     `port` 0 keeps the folder's port, or takes a free one the first time. `properties` are added to the server's
-    settings, and win. All methods block (a second or two to start, up to a minute to fetch the jars the first time);
+    settings, and win. `quick_start` leaves out the optimising compiler: half of the CPU to start, for brokers that live
+    for seconds. All methods block (a second or two to start, up to a minute to fetch the jars the first time);
     from a coroutine call them with `asyncio.to_thread`. The broker ends with this process, however that ends.
     """
 
@@ -41,12 +42,12 @@ class EmbeddedBroker:
         port: int = 0,
         properties: Mapping[str, str] | None = None,
         heap_mb: int = HEAP_MB,
-        cache: Path | None = None,
+        quick_start: bool = False,
     ) -> None:
         self._files = BrokerFolder(folder.absolute(), dict(properties or {}))
         self._wanted_port = port
         self._heap_mb = heap_mb
-        self._cache = cache
+        self._quick_start = quick_start
         self._ports: Ports | None = None
         self._process: subprocess.Popen[bytes] | None = None
 
@@ -90,7 +91,7 @@ class EmbeddedBroker:
         """
         if self.is_running:
             return
-        java, jars = find_java(), fetch_jars(self._cache)
+        java, jars = find_java(), fetch_jars()
         self._ports = self._files.choose_ports(self._wanted_port)
         for port in self._ports:
             _refuse_taken(port, self.folder)
@@ -148,7 +149,15 @@ class EmbeddedBroker:
 
     def _launch(self, java: Path, jars: Path) -> None:
         heap = [f"-Xms{min(128, self._heap_mb)}m", f"-Xmx{self._heap_mb}m", "-XX:+UseSerialGC"]
-        options = [*heap, "-XX:+ExitOnOutOfMemoryError", "-Xss512k", "-Djava.awt.headless=true", *self._files.logging()]
+        compiler = ["-XX:TieredStopAtLevel=1"] if self._quick_start else []
+        options = [
+            *heap,
+            *compiler,
+            "-XX:+ExitOnOutOfMemoryError",
+            "-Xss512k",
+            "-Djava.awt.headless=true",
+            *self._files.logging(),
+        ]
         argv = [str(java), *options, "-cp", f"{jars}/*", "kafka.Kafka", str(self._files.settings)]
         with self._files.output.open("wb") as output:
             self._process = spawn_leashed(argv, output, cwd=self.folder)
