@@ -44,7 +44,7 @@ class PartitionController:
     def __init__(self, partition: int, owns: Callable[[str], bool]) -> None:
         self.partition = partition
         self._registry = EndpointRegistry(owns)
-        self._door = SampleDoor(self._registry.book, self._registry.counts)
+        self._door = SampleDoor(self._registry.book, self._registry.counts, self._registry.is_owned)
         self._maker = TickMaker(self._registry.windows)
         self._positions: dict[str, int] = {}
         self._processed_s = 0.0
@@ -141,10 +141,11 @@ class PartitionController:
                 effects += _in_order(self._ticks_by_time(0))
         return effects
 
-    def finish(self) -> list[TickEffects]:
-        """The end of a replay: ticks up to the processing time run with what is there."""
+    def finish(self, last_tick: int | None = None) -> list[TickEffects]:
+        """The end of a replay: ticks up to `last_tick`, else up to the processing time, run with what is there."""
         effects = [] if self._rebuild is None else self._end_rebuild(self._rebuild)
-        last_tick = tick_at_or_before(self._processed_s)
+        if last_tick is None:
+            last_tick = tick_at_or_before(self._processed_s)
         due = []
         for state in self._registry.states.values():
             while state.next_tick is not None and state.next_tick <= last_tick:

@@ -4,7 +4,7 @@ Endpoints are independent of each other between two passings of processing time,
 before any endpoint's next tick are added to the windows in one call.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -52,10 +52,11 @@ class SampleRun:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SampleDoor:
-    """Prepares runs of RequestSamples."""
+    """Prepares runs of RequestSamples. `is_owned` tells whether an endpoint's records belong to this partition."""
 
     book: SkewBook
     counts: Counts
+    is_owned: Callable[[str], bool]
 
     def samples(self, run: Run, states: Sequence[EndpointState | None], *, again: bool) -> SampleRun:
         """Take a run; `states` are those of `columns.endpoints`, null for one without a policy.
@@ -73,7 +74,9 @@ class SampleDoor:
         known = np.array([state is not None for state in states], np.bool_)[code]
         if not again:
             self.counts.add(Count.TOO_FAR_AHEAD, int(np.count_nonzero(ahead & known)))
-            self.counts.add(Count.NO_POLICY, int(np.count_nonzero(~known)))
+            astray = ~np.array([self.is_owned(endpoint) for endpoint in columns.endpoints], np.bool_)[code]
+            self.counts.add(Count.WRONG_PARTITION, int(np.count_nonzero(astray)))
+            self.counts.add(Count.NO_POLICY, int(np.count_nonzero(~known & ~astray)))
         rows = np.flatnonzero(chosen & ~ahead & known)
         at_s, trusted = self._correct(run, columns, states, rows, skew_s)
         end_s = np.where(trusted, at_s[rows] + 1.0, NEVER_S)

@@ -115,7 +115,15 @@ class Sender:
     async def __aexit__(self, *_: object) -> None:
         await self._producer.stop()
 
-    async def send(self, topic: str, endpoint: str, value: bytes | None, *, partition: int | None = None) -> None:
+    async def send(
+        self,
+        topic: str,
+        endpoint: str,
+        value: bytes | None,
+        *,
+        partition: int | None = None,
+        headers: Sequence[tuple[str, bytes]] = (),
+    ) -> None:
         """Hand one message to the producer; `flush` waits until all are in the log."""
         await self._producer.send(
             self._line.prefix + topic,
@@ -123,8 +131,13 @@ class Sender:
             key=endpoint.encode(),
             partition=partition_of(endpoint, PARTITIONS) if partition is None else partition,
             timestamp_ms=int(self._line.clock.now_s() * 1000),
+            headers=list(headers),
         )
         self.sent += 1
+
+    async def send_frame(self, topic: str, endpoint: str, value: bytes) -> None:
+        """The same for an Arrow frame, with the header that says so."""
+        await self.send(topic, endpoint, value, headers=[("content-type", b"application/vnd.apache.arrow.stream")])
 
     async def send_record(self, topic: str, **fields: object) -> None:
         await self.send(topic, str(fields["endpoint"]), msgspec.json.encode(fields))
