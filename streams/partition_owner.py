@@ -33,6 +33,7 @@ LINGER_S = 0.01
 REVOKE_TIMEOUT_S = 1.0
 MEMBERSHIP_TIMEOUT_S = 10.0
 RETRY_S = 0.5
+RETRY_MAX_S = 4.0
 
 log = structlog.get_logger()
 
@@ -91,6 +92,7 @@ class PartitionOwner:
         self._log = log.bind(partition=partition)
         self._stopping = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
+        self._retry_s = RETRY_S
         self._outbox = TickOutbox()
         self._progress = ReadProgress(
             self._inputs, ports.reader.read_state, lambda: ports.reader.unread_batches(partition), ports.clock
@@ -121,6 +123,10 @@ class PartitionOwner:
         try:
             while not self._stopping.is_set():
                 await self._own()
+                self._let_go(OwnerState.TAKING_OVER)
+                await self._pause(self._retry_s)
+                self._retry_s = min(self._retry_s * 2, RETRY_MAX_S)
+                await self._confirm_membership()
         except asyncio.CancelledError:
             raise
         except Exception as error:
@@ -133,12 +139,12 @@ class PartitionOwner:
             await self._take_over()
             await self._write_ticks()
         except FencedError:
-            await self._after_fence()
+            # By our successor, or by the broker, which ends a transaction that took too long.
+            self._ports.metrics.fenced.add(1)
+            self._log.warning("partition_fenced")
         except (TransactionFailedError, MemoryUnreadableError, KafkaError) as error:
-            self._let_go(OwnerState.TAKING_OVER)
-            self._ports.metrics.retaken.add(1)
-            self._log.warning("partition_retaken", error=str(error))
-            await self._pause(RETRY_S)
+            self._ports.metrics.failed.add(1)
+            self._log.warning("partition_failed", error=str(error))
 
     async def _pause(self, seconds: float) -> None:
         """Wait, but not once the partition is to be given back."""
@@ -152,19 +158,18 @@ class PartitionOwner:
         self._ports.reader.forget(self.partition)
         self._outbox.clear()
 
-    async def _after_fence(self) -> None:
-        """Somebody started our producer's successor, or the broker ended a transaction that took too long.
+    async def _confirm_membership(self) -> None:
+        """Return when the partition is still ours, or is to be given back; taking over would fence its new owner.
 
-        A commit of offsets tells: the broker takes it from members of the group's current generation only. Still a
-        member: the partition is ours, and is taken over anew. Else it is lost until the group's next rebalance.
+        A commit of offsets tells: the broker takes it from members of the group's current generation only. Refused,
+        the partition is lost until the group's next rebalance gives it to somebody.
         """
         offset = self._progress.next_offsets.get("telemetry.requests", 0)
-        self._let_go(OwnerState.TAKING_OVER)
-        self._ports.metrics.fenced.add(1)
         while not self._stopping.is_set():
             try:
                 async with asyncio.timeout(MEMBERSHIP_TIMEOUT_S):
                     await self._ports.reader.commit_or_raise({self._inputs["telemetry.requests"]: offset})
+                return
             except TimeoutError:
                 await self._pause(RETRY_S)
             except KafkaError as error:
@@ -172,9 +177,6 @@ class PartitionOwner:
                 self._log.warning("partition_lost", error=repr(error))
                 await self._transactions.close()
                 await self._stopping.wait()
-            else:
-                self._log.warning("partition_fenced_while_assigned")
-                return
 
     # -- taking over --------------------------------------------------------------------------------------------
 
@@ -192,6 +194,7 @@ class PartitionOwner:
         await self._ports.reader.rewind(self.partition, offsets)
         self._progress.restart({self._logical[tp.topic]: offset for tp, offset in offsets.items()})
         self.state = OwnerState.WORKING
+        self._retry_s = RETRY_S
         await self._ports.faults.reached(FaultPoint.REWOUND, self.partition)
         self._log.info("partition_taken_over", seconds=round(self._ports.clock() - started_s, 3))
 

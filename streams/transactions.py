@@ -37,11 +37,11 @@ class TransactionFailedError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class OutgoingRecord:
-    """`topic` is the name on the cluster; null `partition`: by the key."""
+    """`topic` is the name on the cluster; null `value`: the key is deleted; null `partition`: by the key."""
 
     topic: str
     key: bytes
-    value: bytes
+    value: bytes | None
     partition: int | None = None
 
 

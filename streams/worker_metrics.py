@@ -20,7 +20,7 @@ class WorkerMetrics:
         )
         self.ticks = self._meter.create_counter("headrace_ticks_written", description="ticks in committed transactions")
         self.fenced = self._meter.create_counter("headrace_partitions_fenced")
-        self.retaken = self._meter.create_counter("headrace_partitions_retaken", description="after a failure")
+        self.failed = self._meter.create_counter("headrace_partitions_failed", description="and were taken over anew")
         self._transaction_s = self._meter.create_histogram("headrace_transaction_seconds", unit="s")
 
     def transaction_written(self, ticks: int, seconds: float) -> None:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import psutil
 from aiokafka import ConsumerRecord, TopicPartition
 
 from headrace.clock import Clock
@@ -45,8 +46,8 @@ class Pipeline:
             self.access, self.names, TopicSettings(partitions=self.partitions, producer_timestamps=True)
         )
 
-    async def send(self, records: Iterable[Any]) -> None:
-        """Each to its endpoint's partition, stamped as received."""
+    async def send(self, records: Iterable[Any], stamped_s: float | None = None) -> None:
+        """Each to its endpoint's partition, stamped with this UNIX time, else as received, else now."""
         async with open_producer(self.access) as producer:
             futures = [
                 await producer.send(
@@ -54,7 +55,7 @@ class Pipeline:
                     encode(record),
                     record.endpoint.encode(),
                     partition_of(record.endpoint, self.partitions),
-                    timestamp_ms=_stamp_ms(record),
+                    timestamp_ms=_stamp_ms(stamped_s if stamped_s is not None else _received_s(record)),
                 )
                 for record in records
             ]
@@ -94,9 +95,12 @@ class Pipeline:
                     wanted -= {decision.endpoint for decision in decided if decision.at_s >= tick_s}
 
 
-def _stamp_ms(record: Any) -> int | None:
-    received_s = getattr(record, "received_s", None)
-    return None if received_s is None else int(received_s * 1000)
+def _received_s(record: Any) -> float | None:
+    return getattr(record, "received_s", None)
+
+
+def _stamp_ms(time_s: float | None) -> int | None:
+    return None if time_s is None else int(time_s * 1000)
 
 
 def samples(endpoints: Sequence[str], first_s: int, seconds: int) -> Iterator[RequestSample]:
@@ -152,6 +156,13 @@ class WorkerProcess:
 
     def send_signal(self, number: int) -> None:
         self._process.send_signal(number)
+
+    async def stopped(self, within_s: float = 60.0) -> None:
+        """Wait until it has been stopped by SIGSTOP."""
+        async with asyncio.timeout(within_s):
+            while psutil.Process(self.pid).status() != psutil.STATUS_STOPPED:
+                assert self._process.poll() is None, self.said
+                await asyncio.sleep(0.05)
 
     async def ended(self, within_s: float = 60.0) -> int:
         """Wait for its end; the exit status, negative for a signal."""

@@ -64,7 +64,7 @@ class Feed:
 
 @pytest.fixture
 async def feed(pipeline: Pipeline) -> Feed:
-    await pipeline.send(policy(endpoint) for endpoint in ENDPOINTS)
+    await pipeline.send([policy(endpoint) for endpoint in ENDPOINTS], stamped_s=FIRST_S)
     return Feed(pipeline)
 
 
@@ -104,7 +104,7 @@ def ticks(decisions: list[ScalingDecision]) -> list[int]:
 async def test_killed_inside_transactions_and_restarted(pipeline: Pipeline, feed: Feed, new_worker: NewWorker) -> None:
     for number, point in enumerate([FaultPoint.RECORDS_SENT, FaultPoint.RECORDS_ACKNOWLEDGED, FaultPoint.COMMITTED]):
         await feed.send(40)
-        worker = new_worker(point.value, die_at=point, die_after=number + 1)
+        worker = new_worker(point.value, fault_at=point, fault_after=number + 1)
         async with running(worker):
             assert await worker.ended() == -signal.SIGKILL, worker.said
     await feed.send(12)
@@ -131,16 +131,18 @@ async def test_three_workers_come_and_go(pipeline: Pipeline, feed: Feed, new_wor
             await assert_undisturbed(pipeline, feed.last_tick_s)
 
 
-async def test_worker_that_slept_through_its_session_writes_nothing(
+async def test_worker_that_slept_inside_a_transaction_is_fenced(
     pipeline: Pipeline, feed: Feed, new_worker: NewWorker
 ) -> None:
-    sleeper, other = new_worker("sleeper"), new_worker("other")
+    sleeper = new_worker(
+        "sleeper", fault_at=FaultPoint.RECORDS_ACKNOWLEDGED, fault_after=2, fault_signal=signal.SIGSTOP
+    )
+    other = new_worker("other")
     await feed.send(30)
     async with running(sleeper):
-        await pipeline.until_decided(ENDPOINTS, feed.last_tick_s)
-        sleeper.send_signal(signal.SIGSTOP)
-        await feed.send(30)
+        await sleeper.stopped()
         async with running(other):
+            await feed.send(30)
             await pipeline.until_decided(ENDPOINTS, feed.last_tick_s)
             sleeper.send_signal(signal.SIGCONT)
             await feed.send(30)
@@ -148,13 +150,14 @@ async def test_worker_that_slept_through_its_session_writes_nothing(
             other.kill()
             await feed.send(32)
             await assert_undisturbed(pipeline, feed.last_tick_s)
+    assert "partition_fenced" in sleeper.said
 
 
 async def test_broker_killed_and_restarted_under_a_worker(broker_factory: BrokerFactory, tmp_path: Path) -> None:
     broker: EmbeddedBroker = await asyncio.to_thread(broker_factory, None, 0, QUICK_GROUPS)
     pipeline = Pipeline.unique(broker.bootstrap)
     await pipeline.create()
-    await pipeline.send(policy(endpoint) for endpoint in ENDPOINTS)
+    await pipeline.send([policy(endpoint) for endpoint in ENDPOINTS], stamped_s=FIRST_S)
     feed = Feed(pipeline)
     async with running(worker_maker(pipeline, tmp_path)("worker")):
         await feed.send(30)

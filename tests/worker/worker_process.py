@@ -1,4 +1,4 @@
-"""A worker as a process of its own, which kills itself where the test wants: `python -m tests.worker.worker_process`.
+"""A worker as a process of its own, which fails where the test wants: `python -m tests.worker.worker_process`.
 
 The one argument is a WorkerSpec as JSON.
 """
@@ -25,23 +25,25 @@ from wire.topics import TopicNames
 class WorkerSpec(msgspec.Struct, frozen=True, kw_only=True):
     """`partitions`: of the topics, for the real controller; null: the counting source.
 
-    `die_at`: the point at which the process kills itself, at its `die_after`-th passing.
+    `fault_at`: the point at which the process sends itself `fault_signal`, at its `fault_after`-th passing.
     """
 
     bootstrap: str
     prefix: str
     partitions: int | None = None
-    die_at: FaultPoint | None = None
-    die_after: int = 1
+    fault_at: FaultPoint | None = None
+    fault_after: int = 1
+    fault_signal: int = signal.SIGKILL
     session_timeout_s: float = 2.0
 
 
-class KillSelf:
-    """SIGKILL at a named point: what a crash there leaves, no handler can tidy."""
+class SignalSelf:
+    """SIGKILL or SIGSTOP at a named point: no handler can tidy before it."""
 
-    def __init__(self, point: FaultPoint, passings: int) -> None:
+    def __init__(self, point: FaultPoint, passings: int, number: int) -> None:
         self._point = point
         self._left = passings
+        self._number = number
 
     async def reached(self, point: FaultPoint, partition: int) -> None:
         if point is not self._point:
@@ -50,11 +52,17 @@ class KillSelf:
         if self._left == 0:
             # What was sent may be on its way: give it the time to be in the log, uncommitted.
             await asyncio.sleep(0.05)
-            os.kill(os.getpid(), signal.SIGKILL)
+            os.kill(os.getpid(), self._number)
+
+
+def _faults(spec: WorkerSpec) -> FaultPoints:
+    if spec.fault_at is None:
+        return NoFaults()
+    return SignalSelf(spec.fault_at, spec.fault_after, spec.fault_signal)
 
 
 def worker_of(spec: WorkerSpec) -> Worker:
-    faults: FaultPoints = NoFaults() if spec.die_at is None else KillSelf(spec.die_at, spec.die_after)
+    faults: FaultPoints = _faults(spec)
     options = WorkerOptions(
         access=KafkaAccess(bootstrap=spec.bootstrap),
         names=TopicNames(spec.prefix),

@@ -1,0 +1,97 @@
+"""When time may pass without anything to read, and what counts as a stall."""
+
+from faust.types import TP
+
+from streams.batching_consumer import ReadState
+from streams.read_progress import ReadProgress
+from streams.tick_outbox import PENDING_TICKS_MAX, TRANSACTION_TICKS_MAX, TickOutbox
+from streams.watchdog import StallDetector
+
+REQUESTS, POLICIES = TP("t.requests", 0), TP("t.policies", 0)
+
+
+class Consumer:
+    """What a consumer says about two topics, and a clock."""
+
+    def __init__(self) -> None:
+        self.states = {REQUESTS: ReadState(5, 5, 1), POLICIES: ReadState(2, 2, 1)}
+        self.unread = 0
+        self.now_s = 100.0
+
+    def progress(self) -> ReadProgress:
+        made = ReadProgress(
+            {"requests": REQUESTS, "policies": POLICIES},
+            lambda tp: self.states[tp],
+            lambda: self.unread,
+            lambda: self.now_s,
+        )
+        made.restart({"requests": 5, "policies": 2})
+        return made
+
+    def fetch(self, number: int, **ends: int) -> None:
+        for tp in self.states:
+            position = self.states[tp].position
+            self.states[tp] = ReadState(position, ends.get(tp.topic[2:], position), number)
+
+
+def test_a_fetch_from_before_the_rewind_says_nothing_about_ends() -> None:
+    consumer = Consumer()
+    progress = consumer.progress()
+    consumer.now_s = 101.0
+    assert progress.read_until_s() is None
+
+
+def test_time_passes_up_to_the_look_before_the_fetch_was_seen() -> None:
+    consumer = Consumer()
+    progress = consumer.progress()
+    consumer.now_s = 100.2
+    assert progress.read_until_s() is None
+    consumer.fetch(2)
+    consumer.now_s = 100.4
+    assert progress.read_until_s() == 100.2
+    consumer.now_s = 100.6
+    assert progress.read_until_s() == 100.2, "no new fetch: the broker may be away"
+
+
+def test_time_stands_while_a_topic_is_behind_its_end_or_a_batch_is_on_its_way() -> None:
+    consumer = Consumer()
+    progress = consumer.progress()
+    consumer.fetch(2, requests=9)
+    consumer.now_s = 101.0
+    assert progress.read_until_s() is None
+    consumer.states[REQUESTS] = ReadState(9, 9, 3)
+    consumer.unread = 1
+    assert progress.read_until_s() is None
+    consumer.unread = 0
+    assert progress.read_until_s() == 100.0, "the other topic's newest fetch was seen after the look at 100"
+
+
+def test_what_is_settled_waits_for_the_transaction_of_its_ticks() -> None:
+    outbox = TickOutbox()
+    assert outbox.settled({"requests": 3}) == {"requests": 3}
+    outbox.add(["tick"])  # type: ignore[list-item]  # the outbox does not look inside
+    assert outbox.settled({"requests": 4}) == {}
+    assert len(outbox.take({"requests": 4})) == 1
+    assert outbox.settled({"requests": 6}) == {}
+    outbox.add(["next"])  # type: ignore[list-item]  # as above
+    outbox.written()
+    assert outbox.settled({"requests": 6}) == {"requests": 4}
+
+
+def test_reading_waits_while_too_many_ticks_are_unwritten() -> None:
+    outbox = TickOutbox()
+    outbox.add(["tick"] * (PENDING_TICKS_MAX + 1))  # type: ignore[list-item]  # as above
+    assert not outbox.has_room.is_set()
+    assert len(outbox.take({})) == TRANSACTION_TICKS_MAX
+    outbox.written()
+    assert outbox.has_room.is_set()
+
+
+def test_a_stall_is_a_position_that_stays_behind_a_log_that_has_more() -> None:
+    detector = StallDetector(stall_s=10.0)
+    assert detector.stalled({REQUESTS: 5}, {REQUESTS: 5}, 0.0) == []
+    assert detector.stalled({REQUESTS: 5}, {REQUESTS: 5}, 50.0) == [], "nothing to read is no stall"
+    assert detector.stalled({REQUESTS: 5}, {REQUESTS: 7}, 55.0) == []
+    assert detector.stalled({REQUESTS: 6}, {REQUESTS: 9}, 64.0) == [], "it moves"
+    assert detector.stalled({REQUESTS: 6}, {REQUESTS: 9}, 73.0) == []
+    assert detector.stalled({REQUESTS: 6}, {REQUESTS: 9}, 74.0) == [REQUESTS]

@@ -1,0 +1,108 @@
+"""One partition's producer on a real Kafka: what is committed is readable, and nothing else is."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from functools import partial
+
+import pytest
+from aiokafka import ConsumerRecord, TopicPartition
+
+from streams.fault_points import FaultPoint, NoFaults
+from streams.memory_reader import MemoryReader
+from streams.transactions import FencedError, OutgoingRecord, PartitionTransactions, TransactionFailedError
+from tests.worker.pipeline import Pipeline
+from wire.kafka import open_consumer, open_producer
+
+pytestmark = pytest.mark.kafka
+
+
+def transactions(pipeline: Pipeline, faults: object = None) -> PartitionTransactions:
+    return PartitionTransactions(
+        0,
+        f"{pipeline.prefix}app-0",
+        partial(open_producer, pipeline.access),
+        faults or NoFaults(),  # type: ignore[arg-type]  # a test's own faults
+    )
+
+
+class FailBefore:
+    """Raises at a point, as a lost connection would."""
+
+    def __init__(self, point: FaultPoint) -> None:
+        self._point = point
+
+    async def reached(self, point: FaultPoint, partition: int) -> None:
+        if point is self._point:
+            raise TimeoutError("injected")
+
+
+@pytest.fixture
+async def owner(pipeline: Pipeline) -> AsyncIterator[PartitionTransactions]:
+    made = transactions(pipeline)
+    await made.start()
+    yield made
+    await made.close()
+
+
+def record(pipeline: Pipeline, value: bytes, key: bytes = b"e") -> OutgoingRecord:
+    return OutgoingRecord(pipeline.names.real("controllers"), key, value, 0)
+
+
+async def values(pipeline: Pipeline, isolation: str = "read_committed") -> list[bytes | None]:
+    return [message.value for message in await pipeline.read("controllers", isolation)]
+
+
+async def test_a_successor_fences_and_frees_what_the_open_transaction_hid(
+    pipeline: Pipeline, owner: PartitionTransactions
+) -> None:
+    await owner.write([record(pipeline, b"first")])
+    broken = transactions(pipeline, FailBefore(FaultPoint.RECORDS_ACKNOWLEDGED))
+    await broken.start()
+    with pytest.raises(TransactionFailedError):
+        await broken.write([record(pipeline, b"never")])
+    with pytest.raises(FencedError):
+        await owner.write([record(pipeline, b"zombie")])
+    successor = transactions(pipeline)
+    await successor.start()
+    await successor.write([record(pipeline, b"second"), record(pipeline, b"third")])
+    assert await values(pipeline) == [b"first", b"second", b"third"]
+    assert b"never" in await values(pipeline, "read_uncommitted")
+    await asyncio.gather(successor.close(), broken.close())
+
+
+async def test_aborted_records_stay_invisible(pipeline: Pipeline) -> None:
+    broken = transactions(pipeline, FailBefore(FaultPoint.RECORDS_SENT))
+    await broken.start()
+    with pytest.raises(TransactionFailedError):
+        await broken.write([record(pipeline, b"aborted")])
+    await broken.abort()
+    await broken.close()
+    assert await values(pipeline) == []
+
+
+async def test_memory_is_the_newest_committed_value_of_each_key(
+    pipeline: Pipeline, owner: PartitionTransactions
+) -> None:
+    await owner.write([record(pipeline, b"old", b"a"), record(pipeline, b"kept", b"b"), record(pipeline, b"x", b"c")])
+    await owner.write([record(pipeline, b"new", b"a"), OutgoingRecord(record(pipeline, b"").topic, b"c", None, 0)])
+    broken = transactions(pipeline, FailBefore(FaultPoint.RECORDS_ACKNOWLEDGED))
+    await broken.start()
+    with pytest.raises(TransactionFailedError):
+        await broken.write([record(pipeline, b"uncommitted", b"b")])
+    await broken.start()
+    names = [pipeline.names.real(topic) for topic in ("controllers", "policies")]
+    memory = await MemoryReader(partial(open_consumer, pipeline.access)).read(names, 0)
+    await broken.close()
+    assert newest(memory[names[0]].newest) == {b"a": b"new", b"b": b"kept"}
+    assert memory[names[0]].next_offset == await end_of(pipeline, names[0])
+    assert memory[names[1]].newest == {}
+
+
+def newest(messages: dict[bytes, ConsumerRecord]) -> dict[bytes, bytes | None]:
+    return {key: message.value for key, message in messages.items()}
+
+
+async def end_of(pipeline: Pipeline, topic: str) -> int:
+    async with open_consumer(pipeline.access) as consumer:
+        ends = await consumer.end_offsets([TopicPartition(topic, 0)])
+        return int(ends[TopicPartition(topic, 0)])

@@ -1,0 +1,131 @@
+"""`headrace worker` as its users run it: a process with flags, health, metrics and exit statuses."""
+
+import asyncio
+import json
+import subprocess
+import sys
+import urllib.request
+from collections.abc import Callable
+from pathlib import Path
+from urllib.error import HTTPError
+
+import psutil
+import pytest
+from aiokafka.admin import NewPartitions
+
+from headrace.broker import EmbeddedBroker
+from headrace.clock import Clock
+from headrace.exit_codes import ExitCode
+from records.enums import ScalingAction
+from tests.worker.pipeline import Pipeline, samples
+from tests.worker.test_worker import policy
+from wire.kafka import open_admin
+
+pytestmark = pytest.mark.kafka
+
+HEAVY = ("deltalake", "scipy")
+IDLE_MB_MAX = 250.0
+
+
+class Command:
+    """`headrace worker` on a pipeline's topics."""
+
+    def __init__(self, pipeline: Pipeline, folder: Path) -> None:
+        self._health_file = folder / "health"
+        self._log = folder / "log"
+        arguments = ["worker", "--bootstrap", pipeline.access.bootstrap, "--topic-prefix", pipeline.prefix]
+        arguments += ["--session-timeout-s", "2", "--health-file", str(self._health_file)]
+        with self._log.open("wb") as output:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "headrace.main", *arguments], stdout=output, stderr=output
+            )
+
+    @property
+    def said(self) -> str:
+        return self._log.read_text()
+
+    async def ended(self) -> int:
+        return await asyncio.to_thread(self.process.wait, 60)
+
+    async def until(self, what: str, holds: Callable[[str], bool], within_s: float = 60.0) -> str:
+        """Ask /WHAT until the answer's text is as wanted; that text."""
+        async with asyncio.timeout(within_s):
+            while True:
+                assert self.process.poll() is None, self.said
+                text = await asyncio.to_thread(self._ask, what) if self._health_file.exists() else ""
+                if holds(text):
+                    return text
+                await asyncio.sleep(0.1)
+
+    def _ask(self, what: str) -> str:
+        address = self._health_file.read_text().strip()
+        try:
+            with urllib.request.urlopen(f"http://{address}/{what}", timeout=5) as answer:
+                return str(answer.read().decode())
+        except HTTPError as refused:
+            return refused.read().decode()
+
+
+async def test_live_worker_decides_is_ready_and_small(pipeline: Pipeline, tmp_path: Path) -> None:
+    command = Command(pipeline, tmp_path)
+    try:
+        await command.until("readyz", lambda text: text != "" and json.loads(text)["ok"])
+        mapped = {Path(mapping.path).parts for mapping in psutil.Process(command.process.pid).memory_maps()}
+        assert not [parts for parts in mapped if set(HEAVY) & set(parts)]
+        assert psutil.Process(command.process.pid).memory_info().rss / 2**20 < IDLE_MB_MAX
+
+        now_s = int(Clock().now_s())
+        await pipeline.send([policy("live")], stamped_s=now_s - 20)
+        await pipeline.send(samples(["live"], now_s - 20, 18))
+        # The samples end here: from now on the clock alone lets ticks fall due.
+        await pipeline.until_decided(["live"], now_s + 5)
+        decisions = (await pipeline.decisions())["live"]
+        ticks = [decision.at_s for decision in decisions]
+        assert ticks == list(range(ticks[0], ticks[-1] + 1, 5))
+        assert decisions[0].candidates[0].observed is not None
+        assert decisions[-1].action is ScalingAction.HOLD
+        text = await command.until("metrics", lambda text: "headrace_ticks_written_total" in text)
+        assert "headrace_partitions_by_state{" in text
+        command.process.terminate()
+        assert await command.ended() == ExitCode.OK, command.said
+    finally:
+        command.process.kill()
+
+
+async def test_unequal_partition_counts_end_the_worker(pipeline: Pipeline, tmp_path: Path) -> None:
+    topic = pipeline.names.real("telemetry.gpus")
+    async with open_admin(pipeline.access) as admin:
+        await admin.create_partitions({topic: NewPartitions(total_count=pipeline.partitions + 2)})
+    command = Command(pipeline, tmp_path)
+    try:
+        assert await command.ended() == ExitCode.PARTITIONS
+    finally:
+        command.process.kill()
+    assert f"{topic}: 6 partitions, allowed 4" in command.said
+
+
+async def test_missing_topics_end_the_worker(quick_kafka: EmbeddedBroker, tmp_path: Path) -> None:
+    pipeline = Pipeline.unique(quick_kafka.bootstrap)
+    command = Command(pipeline, tmp_path)
+    try:
+        assert await command.ended() == ExitCode.PARTITIONS
+    finally:
+        command.process.kill()
+    assert f"{pipeline.names.real('controllers')}: missing" in command.said
+    assert "Traceback" not in command.said
+
+
+async def test_no_kafka_ends_the_worker(tmp_path: Path) -> None:
+    command = Command(Pipeline.unique("127.0.0.1:9"), tmp_path)
+    try:
+        assert await command.ended() == ExitCode.UNAVAILABLE
+    finally:
+        command.process.kill()
+    assert "127.0.0.1:9" in command.said
+    assert "Traceback" not in command.said
+
+
+def test_worker_imports_nothing_heavy() -> None:
+    program = f"import sys, headrace.commands.worker; print([name for name in {HEAVY} if name in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
