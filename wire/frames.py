@@ -9,6 +9,7 @@ types as well, any order of columns, unknown columns, and a missing column where
 import json
 import struct
 from collections.abc import Sequence
+from operator import attrgetter
 from typing import Any, Literal
 
 import msgspec
@@ -90,34 +91,43 @@ Bounds = dict[str, tuple[float, ...]]
 
 def _by_bounds(samples: Sequence[Any], histograms: tuple[str, ...]) -> list[tuple[Bounds, list[Any]]]:
     """Samples in groups within which each field has one set of bounds; a sample without a histogram fits anywhere."""
+    if not histograms:
+        return [({}, list(samples))]
+    getters = [attrgetter(name) for name in histograms]
+    columns = [[None if found is None else found.explicit_bounds for found in map(get, samples)] for get in getters]
+    combinations = list(zip(*columns, strict=True))
     groups: list[tuple[Bounds, list[Any]]] = []
-    for sample in samples:
-        present = ((name, getattr(sample, name)) for name in histograms)
-        wanted = {name: histogram.explicit_bounds for name, histogram in present if histogram is not None}
-        for bounds, group in groups:
-            if all(bounds.get(name, edges) == edges for name, edges in wanted.items()):
-                bounds.update(wanted)
-                group.append(sample)
-                break
-        else:
-            groups.append((wanted, [sample]))
+    group_of: dict[tuple[tuple[float, ...] | None, ...], list[Any]] = {}
+    for combination in dict.fromkeys(combinations):
+        wanted = {name: edges for name, edges in zip(histograms, combination, strict=True) if edges is not None}
+        bounds, group_of[combination] = _fitting(groups, wanted)
+        bounds.update(wanted)
+    for sample, combination in zip(samples, combinations, strict=True):
+        group_of[combination].append(sample)
     return groups
+
+
+def _fitting(groups: list[tuple[Bounds, list[Any]]], wanted: Bounds) -> tuple[Bounds, list[Any]]:
+    """The first group whose bounds contradict none of `wanted`; a new one where there is none."""
+    for group in groups:
+        if all(group[0].get(name, edges) == edges for name, edges in wanted.items()):
+            return group
+    groups.append(({}, []))
+    return groups[-1]
 
 
 def _encode(samples: list[Any], columns: FrameColumns, bounds: Bounds, compression: str | None) -> bytes:
     fields, arrays = [], []
-    for field in columns.schema:
-        if field.name in columns.histograms:
-            histograms = [getattr(sample, field.name) for sample in samples]
-            fields.append(_with_bounds(field, bounds.get(field.name)))
-            arrays.append(pa.array([h and h.bucket_counts for h in histograms], field.type))
-        elif field.name not in columns.record_fields:
+    for name in columns.record_fields:
+        field = columns.schema.field(name)
+        values = list(map(attrgetter(name), samples))
+        if name not in columns.histograms:
             fields.append(field)
-            arrays.append(pa.array([h and h.sum for h in histograms], field.type, from_pandas=True))
-        else:
-            fields.append(field)
-            values = [getattr(sample, field.name) for sample in samples]
             arrays.append(pa.array(values, field.type, from_pandas=True))
+            continue
+        fields += [_with_bounds(field, bounds.get(name)), columns.schema.field(f"{name}_sum")]
+        arrays.append(pa.array([found and found.bucket_counts for found in values], field.type))
+        arrays.append(pa.array([found and found.sum for found in values], pa.float64(), from_pandas=True))
     sink = pa.BufferOutputStream()
     schema = pa.schema(fields)
     options = pa.ipc.IpcWriteOptions(compression=compression)
