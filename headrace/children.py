@@ -98,7 +98,7 @@ class Children:
         self._children.append(child)
         return child
 
-    async def wait_ready(self, child: Child, timeout_s: float = 60.0) -> None:
+    async def wait_ready(self, child: Child, timeout_s: float = 120.0) -> None:
         """Return when its /readyz answers 200. Raises CannotRunError when a child ends first, or time is up."""
         deadline_s = monotonic_s() + timeout_s
         told = "it has not told its address"

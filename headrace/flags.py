@@ -98,7 +98,7 @@ def _help(info: FieldInfo) -> str:
     facts = []
     if info.is_required():
         facts.append("required")
-    elif info.default_factory is None and info.default not in (None, "", (), False):
+    elif info.default_factory is None and info.default is not False and info.default not in (None, "", ()):
         facts.append(f"default: {info.default}")
     annotation = without_none(info.annotation)
     if (

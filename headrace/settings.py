@@ -71,7 +71,9 @@ class ClusterSettings(Settings):
     sasl_mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "GSSAPI"] = Field(
         "PLAIN", description="How to authenticate."
     )
-    sasl_username: str | None = Field(None, description="User name for PLAIN and SCRAM.")
+    sasl_username: str | None = Field(
+        None, description="User name for PLAIN and SCRAM; its password only by HEADRACE_SASL_PASSWORD or the file."
+    )
     sasl_password: SecretStr | None = Field(None, description="Its password.")
     ssl_cafile: Path | None = Field(None, description="PEM file of the authorities to trust; default: the system's.")
     ssl_certfile: Path | None = Field(None, description="PEM file of the client's certificate.")
@@ -189,7 +191,7 @@ def load(
             text = environment[variable]
             is_list = typing.get_origin(model.model_fields[name].annotation) is tuple
             given[name] = Given([part.strip() for part in text.split(",")] if is_list else text, variable)
-        if flags.get(name) is not None:
+        if flags.get(name) not in (None, []):
             given[name] = Given(flags[name], flag_of(name))
     try:
         loaded = model.model_validate({name: entry.value for name, entry in given.items()})
@@ -212,7 +214,8 @@ def environment_of(settings: Settings, section: str) -> dict[str, str]:
 
 
 def flag_of(name: str) -> str:
-    return "--" + name.replace("_", "-")
+    """A field whose plain name Python keeps for itself ends with an underscore, and its flag does not."""
+    return "--" + name.rstrip("_").replace("_", "-")
 
 
 def _from_file(model: type[Settings], path: Path) -> tuple[dict[str, Given], list[str]]:
