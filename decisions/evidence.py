@@ -10,6 +10,9 @@ from records.signals import DownBlocker, EndpointSignal
 
 TICK_S = 5
 
+COVERED = 0.9
+"""Share of the replicas' seconds from which on they count as heard (decisions.md, "What a value may be")."""
+
 _MISSING = (ValueState.UNKNOWN, ValueState.STALE)
 
 
@@ -60,11 +63,27 @@ def down_obstacle(
     return None
 
 
-def evidence_start(readings: tuple[Reading, ...], at_s: int, evidence_from_s: int | None) -> int | None:
-    """Give the tick since when evidence has no gap, this one included; null if this tick is one."""
-    if any(reading.is_away for reading in readings):
+def evidence_start(
+    policy: EndpointPolicy, signal: EndpointSignal, readings: tuple[Reading, ...], evidence_from_s: int | None
+) -> int | None:
+    """Give the tick since when evidence has no gap, this one included; null if a signal is away at this one.
+
+    What the up window says counts: the long one remembers an outage anyway, and is half empty when an endpoint begins.
+    """
+    window_s = policy.scale_up.window_seconds
+    if any(reading.window_s == window_s and _is_away(reading, signal.supply.ready) for reading in readings):
         return None
-    return at_s if evidence_from_s is None else evidence_from_s
+    return signal.at_s if evidence_from_s is None else evidence_from_s
+
+
+def _is_away(reading: Reading, ready: int) -> bool:
+    """Tell whether the signal itself is missing: the replicas were not heard, or a gateway alone spoke for them.
+
+    A latency of which nothing finished, on replicas that were heard, is not away.
+    """
+    if reading.state in _MISSING:
+        return reading.coverage < COVERED
+    return reading.state is ValueState.PARTIAL and reading.measured == 0 and ready > 0
 
 
 def _first(readings: tuple[Reading, ...], states: tuple[ValueState, ...], reason: ScalingReason) -> Obstacle | None:

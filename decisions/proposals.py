@@ -30,6 +30,7 @@ class Reading(msgspec.Struct, frozen=True, kw_only=True):
     window_s: int
     state: ValueState
     coverage: float
+    measured: int
     observed: float | None
     target: float | None
     proposed: int | None
@@ -39,11 +40,6 @@ class Reading(msgspec.Struct, frozen=True, kw_only=True):
     def is_fresh(self) -> bool:
         """Fresh, and its proposal can be made if it makes one."""
         return self.state is ValueState.FRESH and (self.proposed is not None or not METRICS[self.metric.name].scales)
-
-    @property
-    def is_away(self) -> bool:
-        """The signal itself is missing: nothing to read, and the replicas were not heard either."""
-        return self.state in (ValueState.STALE, ValueState.UNKNOWN) and self.coverage < 0.9
 
 
 class Ask(msgspec.Struct, frozen=True, kw_only=True):
@@ -115,6 +111,7 @@ def _read(metric: Metric, target: float | None, window_s: int, value: SignalValu
         window_s=window_s,
         state=state,
         coverage=rounded(value.coverage),
+        measured=value.measured,
         observed=observed,
         target=None if target is None else rounded(target),
         proposed=proposed,

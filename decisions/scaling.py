@@ -53,7 +53,7 @@ def decide_scaling(
         readings=readings,
         ask=ask,
         history=history,
-        evidence_from_s=evidence_start(readings, signal.at_s, memory.evidence_from_s),
+        evidence_from_s=evidence_start(policy, signal, readings, memory.evidence_from_s),
     )
     step = choose_step(situation)
     if policy.mode is not Mode.OFF:

@@ -41,4 +41,4 @@ def shortage_reason(signal: SupplySignal, supply: Supply, wanted: int) -> Scalin
         return ScalingReason.UNSCHEDULABLE
     if signal.failed_starts >= GIVEN_UP_STARTS and supply.failed:
         return ScalingReason.FAILED_STARTS
-    return ScalingReason.STARTING if signal.starting else ScalingReason.WITHIN_TARGET
+    return ScalingReason.STARTING if signal.starting or signal.failed else ScalingReason.WITHIN_TARGET

@@ -79,6 +79,7 @@ CASES = {
     ),
     "unschedulable": Case(load=80.0, fields=supply(6, unschedulable=4), expect=("hold", 10, "unschedulable", None)),
     "failed": Case(load=80.0, fields=supply(6, failed=4, failed_starts=12), expect=("hold", 10, "failed_starts", None)),
+    "failed once": Case(load=80.0, fields=supply(9, failed=1, failed_starts=1), expect=("hold", 10, "starting", None)),
     "no more of what fails": Case(
         load=160.0, fields=supply(3, failed=7, failed_starts=21), expect=("hold", 10, "failed_starts", None)
     ),
