@@ -4,6 +4,7 @@ import asyncio
 import os
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -47,6 +48,9 @@ class Line:
             "HEADRACE_PARTITIONS": str(PARTITIONS),
             "HEADRACE_TABLES": str(self.tables),
             "HEADRACE_SINK_FLUSH_SECONDS": "0.5",
+            "HEADRACE_SINK_GROUP": f"{self.prefix}sink",
+            "HEADRACE_WORKER_GROUP": f"{self.prefix}worker",
+            "HEADRACE_WORKER_SESSION_TIMEOUT_S": "2",
         }
 
     async def run(self, *arguments: str, status: int = 0) -> str:
@@ -70,6 +74,23 @@ class Line:
         await self.run("topics", "create")
         await self.run("policy", "apply", str(folder))
         return folder
+
+    async def run_to_its_death(self, module: str, argument: str) -> None:
+        """Run a module of the tests as a process that kills itself; it must have done so."""
+        process = await asyncio.create_subprocess_exec(
+            sys.executable,
+            "-m",
+            module,
+            argument,
+            env={**os.environ, **self.environment},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+        )
+        assert process.stderr is not None
+        errors = await process.stderr.read()
+        status = await process.wait()
+        assert status == -signal.SIGKILL, f"{module} ended with {status}:\n{errors.decode()[-4000:]}"
 
     async def start(self, command: str, *arguments: str, is_ready: bool = True) -> Child:
         """Start one more process; returns when it is ready."""

@@ -1,0 +1,217 @@
+"""Workers, sink and broker killed again and again under load: no tick is missing or doubled, no row either.
+
+Afterwards the run is exported and replayed: the workers' own decisions come out again, ids included.
+"""
+
+import asyncio
+import json
+import random
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from headrace.broker import EmbeddedBroker
+from headrace.children import Child, Children
+from sinks.faults import Point
+from streams.fault_points import FaultPoint
+from tests.conftest import BrokerFactory
+from tests.line.audit import check_ticks, count_everything, read_decisions
+from tests.line.deployment import PARTITIONS, Line
+from tests.sinks.sink_process import SinkSpec
+from tests.worker.worker_process import WorkerSpec
+
+SPEED = 2.0
+ENDPOINTS = [f"e{number}" for number in range(6)]
+TOPICS = ["telemetry.requests", "policies", "signals", "decisions.scaling", "controllers"]
+IN_TRANSACTION = [FaultPoint.TRANSACTION_BEGUN, FaultPoint.RECORDS_SENT, FaultPoint.RECORDS_ACKNOWLEDGED]
+IN_FLUSH = [Point.AFTER_DEAD_LETTERS, Point.BEFORE_COMMIT, Point.AFTER_COMMIT, Point.AFTER_OFFSETS]
+POLICY = """
+endpoint: {name}
+scaleTargetRef: {{kind: Deployment, name: {name}}}
+minReplicas: 1
+maxReplicas: 30
+metrics: [{{name: inflight_requests, target: 4}}, {{name: queue_depth, target: 2}}]
+"""
+
+
+class Load:
+    """Two replicas an endpoint, a sample a second each, changing enough that decisions go up and down."""
+
+    def __init__(self, line: Line, dice: random.Random) -> None:
+        self._line = line
+        self._dice = dice
+        self.sent = 0
+        self.stop = asyncio.Event()
+
+    async def run(self) -> None:
+        clock, second = self._line.clock, int(self._line.clock.now_s())
+        async with self._line.sender() as sender:
+            while not self.stop.is_set():
+                await clock.sleep(second + 1 - clock.now_s())
+                for endpoint in ENDPOINTS:
+                    for replica in ("r1", "r2"):
+                        await sender.send_record("telemetry.requests", **self._sample(endpoint, replica, second))
+                if second % 7 == 0:
+                    await sender.send("telemetry.requests", ENDPOINTS[0], b"{")
+                second += 1
+            await sender.flush()
+            self.sent = sender.sent
+
+    def _sample(self, endpoint: str, replica: str, at_s: int) -> dict[str, object]:
+        running = 3 + self._dice.randrange(4) + (12 if at_s // 40 % 2 else 0)
+        return {
+            "endpoint": endpoint,
+            "replica": replica,
+            "epoch": "1",
+            "at_s": at_s,
+            "source": "engine",
+            "running": running,
+            "waiting": self._dice.randrange(3),
+        }
+
+
+class Troubled:
+    """A line whose processes are killed, each started again before the next is."""
+
+    def __init__(self, line: Line, broker: EmbeddedBroker, workers: int, dice: random.Random) -> None:
+        self.line = line
+        self.broker = broker
+        self.kills = 0
+        self._dice = dice
+        self._count = workers
+        self.workers: list[Child] = []
+        self.sink: Child | None = None
+
+    async def start(self) -> None:
+        self.sink = await self.line.start("sink")
+        self.workers = [await self.line.start("worker", is_ready=False) for _ in range(self._count)]
+        await self.line.settle(*self.workers)
+
+    async def kill_worker(self) -> None:
+        victim = self.workers.pop(self._dice.randrange(len(self.workers)))
+        await self.line.kill(victim)
+        self.workers.append(await self.line.start("worker", is_ready=False))
+
+    async def kill_sink(self) -> None:
+        assert self.sink is not None
+        await self.line.kill(self.sink)
+        self.sink = await self.line.start("sink", is_ready=False)
+
+    async def kill_broker(self) -> None:
+        self.broker.kill()
+        await asyncio.to_thread(self.broker.start)
+
+    async def die_in_transaction(self) -> None:
+        """A worker takes a plain one's place and kills itself inside a transaction."""
+        await self.line.kill(self.workers.pop())
+        line = self.line
+        spec = WorkerSpec(
+            bootstrap=line.bootstrap,
+            prefix=line.prefix,
+            partitions=PARTITIONS,
+            fault_at=self._dice.choice(IN_TRANSACTION),
+            fault_after=self._dice.randint(1, 3),
+        )
+        await line.run_to_its_death("tests.worker.worker_process", msgspec.json.encode(spec).decode())
+        self.kills += 1
+        self.workers.append(await line.start("worker", is_ready=False))
+
+    async def die_in_flush(self) -> None:
+        """A sink takes the plain one's place and kills itself between two steps of a flush."""
+        assert self.sink is not None
+        line = self.line
+        await line.kill(self.sink)
+        spec = SinkSpec(
+            bootstrap=line.bootstrap,
+            prefix=line.prefix,
+            folder=str(line.tables),
+            group=f"{line.prefix}sink",
+            topics=tuple(TOPICS),
+            signal_at=self._dice.choice(IN_FLUSH),
+            passing=self._dice.randint(1, 2),
+        )
+        await line.run_to_its_death("tests.sinks.sink_process", msgspec.json.encode(spec).decode())
+        self.kills += 1
+        self.sink = await line.start("sink", is_ready=False)
+
+    async def disturb(self, action: Callable[[], Awaitable[None]]) -> None:
+        await self.line.clock.sleep(self._dice.uniform(0.0, 8.0))  # kills come at any moment
+        await action()
+        self.kills += 1
+
+    async def end(self) -> None:
+        """Let everything be decided and kept, then end in order."""
+        await self.line.clock.sleep(12)  # the last ticks fall due five seconds after their time
+        await self.line.settle(*self.workers, timeout_s=120)
+        for worker in self.workers:
+            await self.line.drain(worker)
+        assert self.sink is not None
+        await self.line.settle(self.sink, timeout_s=120)
+        await self.line.drain(self.sink)
+
+
+async def replayed(line: Line, endpoint: str, policies: Path) -> list[dict[str, object]]:
+    """The decisions of an export's replay."""
+    exported, out = line.folder / f"{endpoint}.jsonl", line.folder / f"{endpoint}.out.jsonl"
+    await line.run("export", "--endpoint", endpoint, "--out", str(exported))
+    await line.run("replay", "--policies", str(policies), "--telemetry", str(exported), "--out", str(out))
+    decisions = [json.loads(text) for text in out.read_text().splitlines()]
+    return [{key: value for key, value in decision.items() if key != "topic"} for decision in decisions]
+
+
+async def check(line: Line, load: Load, policies: Path) -> None:
+    counts = await count_everything(line.bootstrap, line.prefix, line.tables, TOPICS)
+    requests = counts["telemetry.requests"]
+    assert requests.kept + requests.dead == load.sent
+    decisions = await read_decisions(line.bootstrap, line.prefix)
+    assert set(decisions) == set(ENDPOINTS)
+    check_ticks(decisions)
+    for endpoint in ENDPOINTS:
+        assert await replayed(line, endpoint, policies) == decisions[endpoint], endpoint
+
+
+async def run(broker: EmbeddedBroker, folder: Path, *, workers: int, rounds: int, seed: int) -> int:
+    dice = random.Random(seed)
+    async with Children(folder / "logs") as children:
+        line = Line(broker.bootstrap, "", folder / "line", children, SPEED)
+        policies = await line.create([POLICY.format(name=name) for name in ENDPOINTS])
+        troubled, load = Troubled(line, broker, workers, dice), Load(line, dice)
+        await troubled.start()
+        loading = asyncio.create_task(load.run())
+        kinds = [
+            troubled.kill_worker,
+            troubled.kill_sink,
+            troubled.kill_broker,
+            troubled.die_in_transaction,
+            troubled.die_in_flush,
+        ]
+        for _ in range(rounds):
+            dice.shuffle(kinds)
+            for action in kinds:
+                await troubled.disturb(action)
+        load.stop.set()
+        await loading
+        await troubled.end()
+        await check(line, load, policies)
+    return troubled.kills
+
+
+@pytest.fixture
+def killable_broker(broker_factory: BrokerFactory) -> EmbeddedBroker:
+    return broker_factory(properties={"group.min.session.timeout.ms": "1000"})
+
+
+@pytest.mark.kafka
+@pytest.mark.timeout(300)
+async def test_each_process_is_killed_once(killable_broker: EmbeddedBroker, tmp_path: Path) -> None:
+    assert await run(killable_broker, tmp_path, workers=2, rounds=1, seed=1) >= 5
+
+
+@pytest.mark.kafka
+@pytest.mark.slow
+@pytest.mark.timeout(1500)
+@pytest.mark.parametrize("seed", [2, 3])
+async def test_killed_twenty_times(killable_broker: EmbeddedBroker, tmp_path: Path, seed: int) -> None:
+    assert await run(killable_broker, tmp_path, workers=3, rounds=4, seed=seed) >= 20
