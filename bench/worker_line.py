@@ -1,0 +1,202 @@
+"""What the benches of the worker share: a real broker, topics, policies, samples, and one `headrace worker`."""
+
+import asyncio
+import contextlib
+import os
+import random
+import subprocess
+import sys
+import tempfile
+from collections.abc import AsyncIterator, Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import aiohttp
+import msgspec
+import psutil
+from aiokafka import AIOKafkaConsumer, TopicPartition
+
+from headrace.broker import EmbeddedBroker
+from headrace.clock import Clock, monotonic_s
+from records.decisions import ScalingDecision
+from records.enums import MetricName, Source
+from records.histogram import Histogram
+from records.policy import EndpointPolicy, Metric, ScaleTargetRef
+from records.telemetry import RequestSample
+from wire.admin import TopicSettings, create_topics
+from wire.codec import encode
+from wire.kafka import KafkaAccess, open_consumer, open_producer, partition_of
+from wire.topics import TopicNames
+
+PARTITIONS = 12
+ENDPOINTS = tuple(f"endpoint-{number:03d}" for number in range(100))
+NAMES = TopicNames()
+TTFT_BOUNDS_MS = (1, 5, 10, 20, 40, 60, 80, 100, 250, 500, 750, 1000, 2500, 5000, 7500, 10_000, 20_000, 40_000, 80_000)
+"""Those of vLLM's time_to_first_token_seconds, in ms; here for all four histograms."""
+SEED = 20_240_601
+
+
+@dataclass(frozen=True)
+class Line:
+    access: KafkaAccess
+    folder: Path
+
+
+@contextlib.asynccontextmanager
+async def line(policies_stamped_s: float | None = None) -> AsyncIterator[Line]:
+    """A broker with all topics, and a policy for each endpoint."""
+    with tempfile.TemporaryDirectory(prefix="headrace-bench-") as folder:
+        broker = EmbeddedBroker(Path(folder) / "broker")
+        await asyncio.to_thread(broker.start)
+        try:
+            access = KafkaAccess(bootstrap=broker.bootstrap)
+            settings = TopicSettings(partitions=PARTITIONS, producer_timestamps=policies_stamped_s is not None)
+            await create_topics(access, NAMES, settings)
+            await _publish(access, policies_stamped_s)
+            yield Line(access, Path(folder))
+        finally:
+            broker.kill()
+
+
+async def _publish(access: KafkaAccess, stamped_s: float | None) -> None:
+    stamp_ms = None if stamped_s is None else int(stamped_s * 1000)
+    async with open_producer(access) as producer:
+        for endpoint in ENDPOINTS:
+            partition = partition_of(endpoint, PARTITIONS)
+            await producer.send("policies", encode(_policy(endpoint)), endpoint.encode(), partition, stamp_ms)
+
+
+def _policy(endpoint: str) -> EndpointPolicy:
+    metrics = (Metric(name=MetricName.INFLIGHT_REQUESTS), Metric(name=MetricName.QUEUE_DEPTH, target=4.0))
+    return EndpointPolicy(
+        endpoint=endpoint,
+        min_replicas=1,
+        max_replicas=100,
+        metrics=metrics,
+        scale_target_ref=ScaleTargetRef(kind="Deployment", name=endpoint),
+    )
+
+
+def samples(first_s: int, seconds: int, replicas: int, *, full: bool) -> Iterator[RequestSample]:
+    """Every replica of every endpoint once a second; no two alike. `full`: with four histograms."""
+    chance = random.Random(SEED)
+    for at_s in range(first_s, first_s + seconds):
+        for endpoint in ENDPOINTS:
+            for replica in range(replicas):
+                yield sample(endpoint, f"{endpoint}-{replica:03d}", at_s, chance, full=full)
+
+
+def sample(endpoint: str, replica: str, at_s: int, chance: random.Random, *, full: bool) -> RequestSample:
+    arrivals, running = chance.randrange(20), chance.random() * 16
+    return RequestSample(
+        endpoint=endpoint,
+        replica=replica,
+        epoch="6f1c2b34-9d5e-4a70-8f21/0",
+        source=Source.ENGINE,
+        at_s=at_s,
+        seq=at_s,
+        received_s=at_s + 1 + round(chance.random() * 0.5, 3),
+        arrivals=arrivals,
+        completions=arrivals,
+        errors=0,
+        rejections=0,
+        aborted=0,
+        running=round(running, 2),
+        running_max=round(running + 1, 2),
+        waiting=round(chance.random() * 3, 2),
+        deferred=0.0,
+        input_tokens=arrivals * chance.randrange(200, 2000),
+        cached_tokens=arrivals * chance.randrange(100),
+        output_tokens=chance.randrange(4000),
+        images=0,
+        steps=chance.randrange(20, 60),
+        arrived_input_tokens=arrivals * 900,
+        arrived_output_tokens_estimate=arrivals * 210.0,
+        kv_cache_usage=round(chance.random(), 4),
+        preemptions=0,
+        concurrency_limit=64.0,
+        active_sessions=round(running * 2, 1),
+        cpu=round(chance.random(), 3),
+        streamed_fraction=1.0,
+        ttft_ms=_histogram(chance) if full else None,
+        tpot_ms=_histogram(chance) if full else None,
+        e2e_ms=_histogram(chance) if full else None,
+        queue_ms=_histogram(chance) if full else None,
+    )
+
+
+def _histogram(chance: random.Random) -> Histogram:
+    counts = [0] * (len(TTFT_BOUNDS_MS) + 1)
+    for _ in range(8):
+        counts[chance.randrange(4, 14)] += 1
+    return Histogram(
+        explicit_bounds=tuple(float(bound) for bound in TTFT_BOUNDS_MS),
+        bucket_counts=tuple(counts),
+        sum=round(chance.random() * 3000, 1),
+    )
+
+
+async def send_all(access: KafkaAccess, found: Iterable[RequestSample]) -> tuple[int, int]:
+    """Write samples as single JSON messages, stamped as received; how many, and their bytes."""
+    count = size = 0
+    async with open_producer(access) as producer:
+        for each in found:
+            value = encode(each)
+            stamp_ms = int((each.received_s or 0) * 1000)
+            partition = partition_of(each.endpoint, PARTITIONS)
+            await producer.send("telemetry.requests", value, each.endpoint.encode(), partition, stamp_ms)
+            count, size = count + 1, size + len(value)
+    return count, size
+
+
+class WorkerProcess:
+    """One `headrace worker`; `cpu_s` is its user and system time so far."""
+
+    def __init__(self, line: Line, clock: Clock | None = None) -> None:
+        self._health_file = line.folder / "health"
+        arguments = ["worker", "--bootstrap", line.access.bootstrap, "--health-file", str(self._health_file)]
+        environment = os.environ | ({} if clock is None else clock.to_environment())
+        with (line.folder / "worker.log").open("ab") as output:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "headrace.main", *arguments], env=environment, stdout=output, stderr=output
+            )
+        self._measured = psutil.Process(self.process.pid)
+
+    @property
+    def cpu_s(self) -> float:
+        times = self._measured.cpu_times()
+        return float(times.user + times.system)
+
+    @property
+    def resident_mb(self) -> float:
+        return float(self._measured.memory_info().rss / 2**20)
+
+    async def until_ready(self) -> None:
+        async with asyncio.timeout(60), aiohttp.ClientSession() as session:
+            while True:
+                if self._health_file.exists():
+                    address = self._health_file.read_text().strip()
+                    async with session.get(f"http://{address}/readyz") as answer:
+                        if answer.status == 200:
+                            return
+                await asyncio.sleep(0.05)
+
+    def end(self) -> None:
+        self.process.kill()
+        self.process.wait()
+
+
+@contextlib.asynccontextmanager
+async def decisions_from_the_start(access: KafkaAccess) -> AsyncIterator[AIOKafkaConsumer]:
+    async with open_consumer(access, fetch_max_wait_ms=100) as consumer:
+        consumer.assign([TopicPartition("decisions.scaling", number) for number in range(PARTITIONS)])
+        await consumer.seek_to_beginning()
+        yield consumer
+
+
+async def read_decisions(consumer: AIOKafkaConsumer) -> list[tuple[ScalingDecision, float]]:
+    """The next decisions, with the monotonic second at which they became readable."""
+    polled = await consumer.getmany(timeout_ms=200)
+    now_s = monotonic_s()
+    messages = [message for found in polled.values() for message in found]
+    return [(msgspec.json.decode(message.value, type=ScalingDecision), now_s) for message in messages]
