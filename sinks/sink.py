@@ -181,23 +181,24 @@ class DeltaSink:
         if polled:
             self._lag = sum(max(0, part.end_offset - part.position) for part in polled)
             metrics.lag_offsets.set(self._lag)
-            metrics.buffered_bytes.set(self._bytes)
+            metrics.buffered_bytes.set(self.buffered_bytes)
 
     @property
-    def _bytes(self) -> int:
+    def buffered_bytes(self) -> int:
+        """Read and not committed yet: at most `memory_bytes_max` and one poll more."""
         return sum(topic.bytes for topic in self._topics.values())
 
     def _throttle(self, consumer: AIOKafkaConsumer) -> None:
         """Above the memory limit nothing more is read until half of it is committed."""
         limit = self._plan.rules.memory_bytes_max
-        if not self._paused and self._bytes >= limit:
+        if not self._paused and self.buffered_bytes >= limit:
             consumer.pause(*consumer.assignment())
             self._paused = True
-            _log.info("reading_paused", bytes=self._bytes)
-        elif self._paused and self._bytes <= limit // 2:
+            _log.info("reading_paused", bytes=self.buffered_bytes)
+        elif self._paused and self.buffered_bytes <= limit // 2:
             consumer.resume(*consumer.assignment())
             self._paused = False
-            _log.info("reading_resumed", bytes=self._bytes)
+            _log.info("reading_resumed", bytes=self.buffered_bytes)
 
     def _start_flushes(self) -> None:
         now_s = asyncio.get_running_loop().time()

@@ -7,6 +7,7 @@ from typing import Any
 
 import duckdb
 import polars
+from deltalake import DeltaTable
 from duckdb_extensions import import_extension
 
 Identity = tuple[int, int, int]
@@ -36,3 +37,9 @@ def identities(folder: Path, table: str) -> Counter[Identity]:
 def rows(folder: Path, table: str, columns: str = "*", order: str = "kafka_partition, kafka_offset, row") -> list[Any]:
     """Rows of a table as DuckDB gives them, each a tuple."""
     return ask(f"SELECT {columns} FROM delta_scan('{folder / table}') ORDER BY {order}")
+
+
+def count(folder: Path, table: str) -> int:
+    """Rows of a table that grows, by delta-rs; 0 where it is not there yet."""
+    uri = str(folder / table)
+    return DeltaTable(uri).count() if DeltaTable.is_deltatable(uri) else 0

@@ -14,7 +14,7 @@ import pytest
 
 from sinks.faults import Point
 from tests.sinks.deployment import Deployment, Running, keep_everything, request_samples, running
-from tests.sinks.readers import identities
+from tests.sinks.readers import count, identities
 from tests.sinks.sink_process import SinkSpec, plan_of
 
 REQUESTS = "telemetry_requests"
@@ -153,13 +153,13 @@ async def test_two_sinks_share_and_take_over(deployment: Deployment) -> None:
             await second.caught_up()
             await _send_while_both_run(deployment, first, second)
         await send_good_and_bad(deployment, 100, first=400)
-        await first.until(lambda: len(identities(deployment.folder, REQUESTS)) == 500)
+        await first.until(lambda: count(deployment.folder, REQUESTS) == 500)
     await assert_everything_once(deployment, 500)
 
 
 async def _send_while_both_run(deployment: Deployment, first: Running, second: Running) -> None:
     await send_good_and_bad(deployment, 200, first=200)
-    await first.until(lambda: len(identities(deployment.folder, REQUESTS)) == 400)
+    await first.until(lambda: count(deployment.folder, REQUESTS) == 400)
     assert {first.sink.lag, second.sink.lag} == {0}
 
 

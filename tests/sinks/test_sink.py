@@ -25,7 +25,7 @@ from tests.sinks.deployment import (
     request_samples,
     running,
 )
-from tests.sinks.readers import Identity, identities, rows
+from tests.sinks.readers import Identity, count, identities, rows
 from wire.codec import encode
 from wire.kafka import open_admin, open_consumer
 from wire.topics import TOPICS
@@ -149,11 +149,11 @@ async def test_a_topic_that_is_made_again_begins_anew(deployment: Deployment) ->
     topic = deployment.names.real("telemetry.requests")
     await deployment.send(request_samples(30))
     async with running(deployment.plan()) as made:
-        await made.until(lambda: count(deployment) == 30)
+        await made.until(lambda: count(deployment.folder, REQUESTS) == 30)
         await delete(deployment, topic)
         again = await Deployment.create(deployment.access.bootstrap, deployment.folder, deployment.names.prefix)
         await again.send(request_samples(50, first=30))
-        await made.until(lambda: count(deployment) == 80)
+        await made.until(lambda: count(deployment.folder, REQUESTS) == 80)
     found = rows(deployment.folder, REQUESTS, "count(*), count(DISTINCT seq), count(DISTINCT kafka_topic_id)", "1")
     assert found == [(80, 80, 2)]
 
@@ -164,11 +164,6 @@ async def delete(deployment: Deployment, topic: str) -> None:
         await admin.delete_topics([topic])
         while topic in await admin.list_topics():  # noqa: ASYNC110  # Kafka has no event for it
             await asyncio.sleep(0.1)
-
-
-def count(deployment: Deployment, table: str = REQUESTS) -> int:
-    folder = str(deployment.folder / table)
-    return DeltaTable(folder).count() if DeltaTable.is_deltatable(folder) else 0
 
 
 async def test_what_the_topic_deleted_before_it_was_read_is_passed_over(deployment: Deployment) -> None:
@@ -208,11 +203,11 @@ async def test_a_table_that_was_emptied_is_filled_again(deployment: Deployment) 
     await deployment.send(request_samples(30))
     plan = deployment.plan()
     async with running(plan) as made:
-        await made.until(lambda: count(deployment) == 30)
+        await made.until(lambda: count(deployment.folder, REQUESTS) == 30)
         shutil.rmtree(deployment.folder / REQUESTS)
         AppendTable(plan.root, table_spec("telemetry.requests")).ensure()
         await deployment.send(request_samples(5, first=30))
-        await made.until(lambda: count(deployment) == 35)
+        await made.until(lambda: count(deployment.folder, REQUESTS) == 35)
     assert identities(deployment.folder, REQUESTS) == once(await deployment.messages("telemetry.requests"))
 
 

@@ -17,7 +17,7 @@ import pytest
 from headrace.exit_codes import ExitCode
 from records.telemetry import RequestSample
 from tests.sinks.deployment import Deployment, keep_everything, request_samples
-from tests.sinks.readers import identities
+from tests.sinks.readers import count, identities
 
 REQUESTS = "telemetry_requests"
 DISK_BYTES = 256 * 1024
@@ -103,14 +103,10 @@ async def outcome(process: Process) -> tuple[int | None, str]:
     return process.returncode, told.decode()
 
 
-async def until_rows(deployment: Deployment, count: int) -> None:
+async def until_rows(deployment: Deployment, wanted: int) -> None:
     async with asyncio.timeout(60):
-        while not (deployment.folder / REQUESTS / "_delta_log").is_dir() or rows_of(deployment) < count:  # noqa: ASYNC110  # folders have no event
+        while count(deployment.folder, REQUESTS) < wanted:  # noqa: ASYNC110  # a folder has no event
             await asyncio.sleep(0.05)
-
-
-def rows_of(deployment: Deployment) -> int:
-    return identities(deployment.folder, REQUESTS).total()
 
 
 async def assert_everything_once(deployment: Deployment) -> None:
