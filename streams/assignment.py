@@ -23,12 +23,18 @@ class SplitAssignmentError(Exception):
 
 
 class Assignments:
-    """The partitions of this worker. `owners` is empty from a revocation to the next assignment."""
+    """The partitions of this worker. `owners` is empty from a revocation to the next assignment.
 
-    def __init__(self, names: TopicNames, make_owner: Callable[[int], PartitionOwner]) -> None:
+    Faust would log an exception of its callbacks and go on without them; `fail` ends the process instead.
+    """
+
+    def __init__(
+        self, names: TopicNames, make_owner: Callable[[int], PartitionOwner], fail: Callable[[BaseException], None]
+    ) -> None:
         self.owners: dict[int, PartitionOwner] = {}
         self.is_assigned = False
         self._make_owner = make_owner
+        self._fail = fail
         self._inputs = {names.real(topic) for topic in INPUT_TOPICS}
 
     def announce(self) -> None:
@@ -36,13 +42,17 @@ class Assignments:
         self.is_assigned = True
 
     def partitions_assigned(self, partitions: frozenset[TP]) -> None:
-        """Start an owner for each partition. Raises SplitAssignmentError.
+        """Start an owner for each partition; a SplitAssignmentError ends the process.
 
         A call that comes after the next revocation has begun is about partitions that we no longer have.
         """
         if not self.is_assigned:
             return
-        wanted = complete_partitions(partitions, self._inputs)
+        try:
+            wanted = complete_partitions(partitions, self._inputs)
+        except SplitAssignmentError as error:
+            self._fail(error)
+            return
         for partition in sorted(wanted - self.owners.keys()):
             owner = self.owners[partition] = self._make_owner(partition)
             owner.start()
@@ -63,8 +73,12 @@ class Assignments:
     async def take(self, topic: str, partition: int, batch: PolledBatch) -> None:
         """Hand a batch of one topic (logical name) to its partition's owner; without one it is left unread."""
         owner = self.owners.get(partition)
-        if owner is not None:
+        if owner is None:
+            return
+        try:
             await owner.take(topic, batch)
+        except Exception as error:
+            self._fail(error)
 
     async def idle_forever(self) -> None:
         """Let time pass for partitions that have been read to their end."""

@@ -50,6 +50,10 @@ class ReadState:
     def at_end(self) -> bool:
         return self.position is not None and self.end is not None and self.position >= self.end
 
+    @property
+    def unread(self) -> int | None:
+        return None if self.position is None or self.end is None else max(0, self.end - self.position)
+
 
 class PartitionHost(Protocol):
     """Whoever owns the partitions: told what is assigned, asked what may be committed."""

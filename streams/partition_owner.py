@@ -247,6 +247,11 @@ class PartitionOwner:
         """The next offset of each input to feed."""
         return self._progress.positions()
 
+    def unread_records(self) -> dict[str, int]:
+        """By logical topic how far the consumer is behind the end as last seen; topics not fetched yet are left out."""
+        reads = {topic: self._ports.reader.read_state(tp) for topic, tp in self._inputs.items()}
+        return {topic: read.unread for topic, read in reads.items() if read.unread is not None}
+
     def settled_offset(self, tp: TP) -> int | None:
         """The offset before which everything that `tp` caused is committed."""
         return self._outbox.settled(self._progress.next_offsets).get(self._logical[tp.topic])

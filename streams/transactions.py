@@ -5,6 +5,7 @@ transaction of theirs. A producer that failed in any way is never used again; it
 """
 
 import asyncio
+import contextlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -144,13 +145,11 @@ def _check_alive(producer: AIOKafkaProducer) -> None:
 
 
 async def _stop(producer: AIOKafkaProducer) -> None:
-    waiter = producer._txn_manager.wait_for_transaction_end()
-    if waiter is not None:
-        _collect([waiter])
-    try:
+    with contextlib.suppress(KafkaError):  # It has failed before, and its owner knows.
         await producer.stop()
-    except KafkaError:
-        return  # It has failed before, and its owner knows.
+    waiter = producer._txn_manager.wait_for_transaction_end()
+    queued = [batch for batches in producer._message_accumulator._batches.values() for batch in batches]
+    _collect([*([] if waiter is None else [waiter]), *(batch._drain_waiter for batch in queued)])
 
 
 def _collect(futures: Sequence[asyncio.Future[object]]) -> None:

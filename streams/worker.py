@@ -18,6 +18,8 @@ from streams.worker_metrics import WorkerMetrics
 from wire.kafka import KafkaAccess, open_consumer, open_producer
 from wire.topics import TopicNames
 
+STOP_TIMEOUT_S = 10.0
+
 
 @dataclass(frozen=True, kw_only=True)
 class WorkerOptions:
@@ -42,7 +44,7 @@ class Worker:
         self._options = options
         self._make_source = make_source
         self._metrics = metrics
-        self.assignments = Assignments(options.names, self._make_owner)
+        self.assignments = Assignments(options.names, self._make_owner, self._fail)
         self._app = build_app(Group(options.group, options.access, options.names, self.assignments))
         self._memory = MemoryReader(partial(open_consumer, options.access))
         self._offsets = LogOffsets(partial(open_consumer, options.access))
@@ -72,8 +74,7 @@ class Worker:
             for part in parts:
                 part.cancel()
             await asyncio.wait(parts)
-            await self._app.stop()
-            await self._offsets.stop()
+            await self._stop_clients()
         for part in done:
             part.result()
 
@@ -81,9 +82,16 @@ class Worker:
         """What stands between this worker and being ready; null where nothing does."""
         return self.assignments.why_not_ready(self._options.lag_max_s)
 
+    async def _stop_clients(self) -> None:
+        """Leave the group, so that others have the partitions at once; a Kafka that is away is not waited for."""
+        stopping = {asyncio.create_task(self._app.stop()), asyncio.create_task(self._offsets.stop())}
+        await asyncio.wait(stopping, timeout=STOP_TIMEOUT_S)
+
     async def _run_app(self) -> None:
         await self._app.start()
         await self._app.wait_until_stopped()
+        reason = self._app.crash_reason
+        raise RuntimeError("Faust ended by itself") if reason is None else reason
 
     def _fail(self, error: BaseException) -> None:
         if self._failure is not None and not self._failure.done():
@@ -108,6 +116,7 @@ class Worker:
 
     def _observe(self) -> None:
         self._metrics.observe_gauge("headrace_partition_lag_seconds", "s", self._lags)
+        self._metrics.observe_gauge("headrace_partition_unread", "1", self._unread)
         self._metrics.observe_gauge("headrace_partitions_by_state", "1", self._states)
 
     def _lags(self) -> Iterable[tuple[float, Mapping[str, str]]]:
@@ -115,6 +124,11 @@ class Worker:
             lag_s = owner.lag_s
             if lag_s is not None:
                 yield lag_s, {"partition": str(partition)}
+
+    def _unread(self) -> Iterable[tuple[float, Mapping[str, str]]]:
+        for partition, owner in list(self.assignments.owners.items()):
+            for topic, unread in owner.unread_records().items():
+                yield unread, {"partition": str(partition), "topic": topic}
 
     def _states(self) -> Iterable[tuple[float, Mapping[str, str]]]:
         states = [owner.state.value for owner in list(self.assignments.owners.values())]

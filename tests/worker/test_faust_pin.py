@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from aiokafka.consumer.fetcher import Fetcher, FetchResult
 from aiokafka.consumer.subscription_state import TopicPartitionState
+from aiokafka.producer.message_accumulator import MessageAccumulator, MessageBatch
 from aiokafka.producer.transaction_manager import TransactionManager
 from faust.app.base import App
 from faust.tables.recovery import Recovery
@@ -47,6 +48,8 @@ PINNED: dict[Callable[..., Any], str] = {
     TopicPartitionState.seek: "c20b56d7ba7b2872",
     TransactionManager.is_fatal_error: "7ac04ee86cfa38d6",
     TransactionManager.wait_for_transaction_end: "67dc578aafc32bbf",
+    MessageAccumulator.fail_all: "f1e12e8100bfcb8c",
+    MessageBatch.failure: "719b2122c318e955",
 }
 
 
