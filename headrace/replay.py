@@ -52,6 +52,7 @@ class Replay:
         self._lines_of: dict[str, int] = {}
         self._number = 0
         self._received_s = 0.0
+        self._last_tick: int | None = None
         self.dead_letters = 0
 
     def take(self, line: bytes) -> None:
@@ -67,9 +68,9 @@ class Replay:
     def finish(self) -> None:
         """The input is at its end: ticks up to the last `received_s` run with what is there."""
         self._feed()
-        if self._received_s:
+        if self._received_s and self._last_tick is None:
             self._out(self._started.advance(self._received_s))
-        self._out(self._started.finish())
+        self._out(self._started.finish(self._last_tick))
 
     @property
     def _started(self) -> PartitionController:
@@ -89,7 +90,8 @@ class Replay:
             case ClockLine(received_s=received_s, behind=True):
                 self._received_s = max(self._received_s, received_s)
                 self._started.mark_behind(received_s)
-            case ClockLine(received_s=received_s):
+            case ClockLine(received_s=received_s, last_tick=last_tick):
+                self._last_tick = last_tick
                 self._received_s = max(self._received_s, received_s)
                 self._out(self._started.advance(received_s))
             case MemoryLine(memory=memory):

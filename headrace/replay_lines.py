@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import msgspec
 
 from records.enums import BadInput
-from records.fields import Instant
+from records.fields import Instant, Second
 from records.memory import ControllerMemory
 from records.outcomes import DeadLetter
 from streams.effects import PolicyDeleted
@@ -32,10 +32,12 @@ class RecordLine:
 
 @dataclass(frozen=True, slots=True)
 class ClockLine:
-    """Time passes to `received_s`; `behind`: the pipeline was behind until then."""
+    """Time passes to `received_s`; `behind`: the pipeline was behind until then, and time stands still. `last_tick`:
+    no later tick is made at the end of the input."""
 
     received_s: float
     behind: bool
+    last_tick: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +79,7 @@ class _Head(msgspec.Struct):
     behind: bool = False
     deleted: bool = False
     continues: bool = False
+    last_tick: Second | None = None
 
 
 class _Deletion(msgspec.Struct):
@@ -104,7 +107,7 @@ def _read(line: bytes) -> Line:
     if head.topic == CLOCK:
         if head.received_s is None:
             raise DecodeError(BadInput.MISSING_FIELD, "received_s", None, "a clock line says which time it is")
-        return ClockLine(head.received_s, head.behind)
+        return ClockLine(head.received_s, head.behind, head.last_tick)
     if head.topic == CONTROLLERS:
         memory = decode(CONTROLLERS, line)
         assert isinstance(memory, ControllerMemory)

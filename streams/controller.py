@@ -178,27 +178,13 @@ class PartitionController:
         return self._door.samples(run, self._registry.states_of(run.rows.endpoints), again=again)
 
     def _take_samples(self, run: SampleRun, first: int, end: int, passing: ProcessingTime) -> list[_Due]:
-        part = run.between(first, end)
-        started = self._start_new(run, part, passing)
         due = []
-        for now in rounds(run, part, started):
+        for now in rounds(run, run.between(first, end), passing.running_s):
             self._add(run, now.elements)
             for tick in now.due:
                 moment = self._moment(float(passing.running_s[tick.row]), REQUESTS, int(run.offsets[tick.row]) + 1)
                 due.append(_Due(tick.row, self._maker.make(tick.state, moment)))
         return due
-
-    def _start_new(self, run: SampleRun, part: slice, passing: ProcessingTime) -> dict[str, float]:
-        """Give the endpoints whose first record is among the elements their first tick; processing time then."""
-        started = {}
-        code = run.code[part]
-        for state_code in np.unique(code).tolist():
-            state = run.states[state_code]
-            if state is not None and state.next_tick is None:
-                row = int(run.rows[part.start + int(np.argmax(code == state_code))])
-                self._registry.start(state, int(run.raw_at_s[row]), float(run.columns.received_s[row]))
-                started[state.endpoint] = float(passing.running_s[row])
-        return started
 
     def _add(self, run: SampleRun, elements: NDArray[np.int64]) -> None:
         for report in self._registry.windows.add(run.columns, run.rows[elements], run.code[elements], run.states):
@@ -213,7 +199,7 @@ class PartitionController:
             if state is not None and state.next_tick is None:
                 # A policy that arrives later than the telemetry: what was read before it is not the endpoint's.
                 state.first_offsets = {**self._positions, run.topic: offset}
-            while state is not None and self._is_due_by_time(state, float(passing.running_s[row])):
+            while state is not None and state.is_due(float(passing.running_s[row])):
                 moment = self._moment(float(passing.running_s[row]), run.topic, offset + 1)
                 due.append(_Due(row, self._maker.make(state, moment)))
         return due
@@ -221,12 +207,9 @@ class PartitionController:
     def _ticks_by_time(self, row: int) -> list[_Due]:
         due = []
         for state in self._registry.states.values():
-            while self._is_due_by_time(state, self._processed_s):
+            while state.is_due(self._processed_s):
                 due.append(_Due(row, self._tick(state)))
         return due
-
-    def _is_due_by_time(self, state: EndpointState, processed_s: float) -> bool:
-        return state.next_tick is not None and state.next_tick + PATIENCE_S <= max(processed_s, state.floor_s)
 
     def _tick(self, state: EndpointState) -> TickEffects:
         return self._maker.make(state, TickMoment(self._processed_s, dict(self._positions)))
@@ -250,9 +233,7 @@ class PartitionController:
         self._rebuild = None
         due = []
         for state in self._registry.states.values():
-            while state.next_tick is not None and (
-                state.next_tick <= state.watermark_s or self._is_due_by_time(state, self._processed_s)
-            ):
+            while state.is_due(self._processed_s):
                 due.append(_Due(0, self._tick(state)))
         effects = _in_order(due)
         for run in rebuild.waiting:

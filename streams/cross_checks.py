@@ -94,6 +94,8 @@ def failing(views: Views, tick: int) -> Iterable[Check]:
     """The checks that fail just before `tick`."""
     first = tick - REACH_S - views.merged.first_s
     columns = slice(first, first + REACH_S)
+    if not views.merged.heard[:, columns].any():
+        return ()
     fields = _Fields(views.merged, columns)
     found = []
     restarted = {one.replica for one in views.merged.restarts if tick - SPAN_S - 1 < one.at_s < tick}

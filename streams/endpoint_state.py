@@ -35,7 +35,8 @@ class TickMoment:
 
 @dataclass(slots=True)
 class EndpointState:
-    """See the module's text. `next_tick` is null before the endpoint's first record.
+    """See the module's text. `next_tick` is null before the endpoint's first record, and `has_ticked` false before its
+    first tick: until then each record may bring an earlier one.
 
     `restored` has, by topic, the offset below which records were read before this process was born: they fill the
     windows and nothing else. `floor_s` is the processing time of the last tick made then.
@@ -45,6 +46,7 @@ class EndpointState:
     policy: EndpointPolicy
     policy_hash: str
     next_tick: int | None = None
+    has_ticked: bool = False
     supply: SupplyState = field(default_factory=SupplyState)
     target: TargetMemory | None = None
     outcome: ObservedOutcome | None = None
@@ -68,7 +70,7 @@ class EndpointState:
     def from_memory(cls, policy: EndpointPolicy, memory: ControllerMemory) -> "EndpointState":
         supply = memory.supply
         state = cls.new(policy)
-        state.next_tick = memory.at_s + TICK_S
+        state.next_tick, state.has_ticked = memory.at_s + TICK_S, True
         state.supply = SupplyState(
             {replica.replica: replica for replica in supply.replicas},
             supply.starts_s,
@@ -96,8 +98,8 @@ class EndpointState:
 
     @property
     def needed_from_s(self) -> int | None:
-        """The oldest second that the next tick may read; null before the first record."""
-        return None if self.next_tick is None else self.next_tick - self.span_s
+        """The oldest second that the next tick may read; null before the first tick."""
+        return self.next_tick - self.span_s if self.next_tick is not None and self.has_ticked else None
 
     @property
     def watermark_s(self) -> float:
@@ -106,6 +108,20 @@ class EndpointState:
     def is_new(self, topic: str, offset: int) -> bool:
         """Whether the record at `offset` was not read before this process was born."""
         return offset >= self.restored.get(topic, 0)
+
+    def begin(self, first_tick: int, at_s: int) -> None:
+        """A record came before the first tick was made. Which of several topics' came first must not matter."""
+        if self.next_tick is None:
+            self.next_tick, self.observed_from_s = first_tick, min(at_s, first_tick)
+        else:
+            self.next_tick = min(self.next_tick, first_tick)
+            self.observed_from_s = min(self.observed_from_s, at_s, first_tick)
+
+    def is_due(self, processed_s: float) -> bool:
+        """Whether the next tick is, by the watermark or by processing time."""
+        if self.next_tick is None:
+            return False
+        return self.next_tick <= self.watermark_s or self.next_tick + PATIENCE_S <= max(processed_s, self.floor_s)
 
     def observe_target(self, seen: TargetObserved) -> None:
         """Take a TargetObserved as read; one that is older than the newest changes nothing.

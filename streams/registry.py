@@ -15,7 +15,7 @@ from streams.endpoint_state import EndpointState
 from streams.endpoint_windows import EndpointWindows
 from streams.rebuild import GPUS, Run
 from streams.skew import SkewBook
-from streams.ticks import AHEAD_MAX_S, first_tick
+from streams.ticks import AHEAD_MAX_S, first_ticks
 
 
 class EndpointRegistry:
@@ -55,12 +55,6 @@ class EndpointRegistry:
         if owned is None:
             owned = self._owned[endpoint] = self._owns(endpoint)
         return owned
-
-    def start(self, state: EndpointState, at_s: int, received_s: float) -> None:
-        """The endpoint's first record has come."""
-        state.next_tick = first_tick(at_s, received_s)
-        state.observed_from_s = min(at_s, state.next_tick)
-        self.windows.keep(state)
 
     def new_rows(self, run: Run) -> NDArray[np.bool_]:
         """bool (n,): which rows of a run speak of endpoints with a policy and were not read before."""
@@ -114,8 +108,9 @@ class EndpointRegistry:
                 return None
             case _:
                 raise TypeError(f"{topic}: no such input: {type(record).__name__}")
-        if state.next_tick is None:
-            self.start(state, record.at_s, received_s)
+        if not state.has_ticked:
+            (first_tick,) = first_ticks(np.array([record.at_s]), np.array([received_s])).tolist()
+            state.begin(first_tick, record.at_s)
         return state
 
     def fill_gpus(self, run: Run) -> None:

@@ -15,7 +15,7 @@ from streams.effects import Count, Counts
 from streams.endpoint_state import NEVER_S, EndpointState
 from streams.rebuild import REQUESTS, Run
 from streams.skew import SkewBook, SourceState, is_same, is_well, judge, source_key
-from streams.ticks import AHEAD_MAX_S, LATENESS_S, PATIENCE_S
+from streams.ticks import AHEAD_MAX_S, LATENESS_S, PATIENCE_S, first_ticks
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -42,7 +42,7 @@ class SampleRun:
 
     def note_newest(self) -> None:
         """Move the endpoints' watermarks past all samples."""
-        _cursors(self, slice(0, len(self.rows)), {})
+        _cursors(self, slice(0, len(self.rows)), None)
 
     def between(self, first: int, end: int) -> slice:
         """The elements that belong to the run's rows `[first, end)`."""
@@ -140,32 +140,53 @@ def _shift(state: EndpointState, identity: SeriesIdentity, sample: _Sample) -> t
     return (0, True) if held is None else (held.shift_s, not held.quarantined)
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class _Beginning:
+    """Of an endpoint without a tick yet, after each of its elements (m,): the first tick, the earliest second seen,
+    processing time, and whether the first tick is due."""
+
+    first_tick: Ints
+    at_s: Ints
+    processed_s: Floats
+    is_due: Mask
+
+
 @dataclass(slots=True, eq=False)
 class _Cursor:
     """One endpoint's elements of a segment; those before `done` are in the windows.
 
-    `watermark_s` (m,) is the endpoint's after each of them. `due_by_s`: ticks up to here were due by processing time
-    when the endpoint's first record came, which is among the elements.
+    `watermark_s` (m,) is the endpoint's after each of them, `offsets` (m,) theirs.
     """
 
     state: EndpointState
     elements: Ints
     watermark_s: Floats
     offsets: Ints
-    due_by_s: float = NEVER_S
+    beginning: _Beginning | None
     done: int = 0
 
     def step(self) -> tuple[Ints, bool]:
         """The elements up to the message at which the next tick falls due, and whether one does."""
-        tick = self.state.next_tick
-        if tick is None:
-            raise RuntimeError(f"{self.state.endpoint} has samples and no first tick")
-        at = 0 if tick <= self.due_by_s else int(np.searchsorted(self.watermark_s, tick, side="left"))
+        at = self._next_due()
         is_due = at < len(self.elements)
         stop = int(np.searchsorted(self.offsets, self.offsets[at], side="right")) if is_due else len(self.elements)
         stop = max(stop, self.done)
+        if self.beginning is not None and not self.state.has_ticked:
+            self.state.begin(int(self.beginning.first_tick[stop - 1]), int(self.beginning.at_s[stop - 1]))
         added, self.done = self.elements[self.done : stop], stop
         return added, is_due
+
+    def _next_due(self) -> int:
+        """The first element after which the next tick is due; their number where none is."""
+        if self.beginning is not None and not self.state.has_ticked:
+            return int(np.argmax(self.beginning.is_due)) if self.beginning.is_due.any() else len(self.elements)
+        if self.state.next_tick is None:
+            raise RuntimeError(f"{self.state.endpoint} has ticked and has no next tick")
+        due_by_time = self.state.next_tick + PATIENCE_S
+        if self.beginning is not None and due_by_time <= float(self.beginning.processed_s[self.done - 1]):
+            # Processing time was ahead when the endpoint began: more than its first tick is due at once.
+            return self.done - 1
+        return int(np.searchsorted(self.watermark_s, self.state.next_tick, side="left"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,10 +206,9 @@ class Round:
     due: list[DueTick] = field(default_factory=list)
 
 
-def rounds(run: SampleRun, part: slice, started: Mapping[str, float]) -> Iterator[Round]:
-    """Cut the elements of `part` into rounds. All states have their first tick; `started` gives the processing time at
-    the first record of the endpoints that begin here."""
-    cursors = _cursors(run, part, started)
+def rounds(run: SampleRun, part: slice, running_s: Floats) -> Iterator[Round]:
+    """Cut the elements of `part` into rounds; `running_s` is processing time after each row of the run."""
+    cursors = _cursors(run, part, running_s)
     while cursors:
         adding: list[Ints] = []
         due: list[DueTick] = []
@@ -204,7 +224,8 @@ def rounds(run: SampleRun, part: slice, started: Mapping[str, float]) -> Iterato
         cursors = going
 
 
-def _cursors(run: SampleRun, part: slice, started: Mapping[str, float]) -> list[_Cursor]:
+def _cursors(run: SampleRun, part: slice, running_s: Floats | None) -> list[_Cursor]:
+    """One for each endpoint among the elements; the endpoints' watermarks move past all of them."""
     code = run.code[part]
     if not len(code):
         return []
@@ -215,13 +236,11 @@ def _cursors(run: SampleRun, part: slice, started: Mapping[str, float]) -> list[
     for start, end in zip(starts, [*starts[1:], len(order)], strict=True):
         state = run.states[int(grouped[start])]
         if state is not None:
-            cursor = _cursor(run, state, order[start:end] + part.start)
-            cursor.due_by_s = started.get(state.endpoint, NEVER_S) - PATIENCE_S
-            cursors.append(cursor)
+            cursors.append(_cursor(run, state, order[start:end] + part.start, running_s))
     return cursors
 
 
-def _cursor(run: SampleRun, state: EndpointState, elements: Ints) -> _Cursor:
+def _cursor(run: SampleRun, state: EndpointState, elements: Ints, running_s: Floats | None) -> _Cursor:
     rows = run.rows[elements]
     newest_end = np.maximum.accumulate(run.end_s[elements])
     newest_received = np.maximum.accumulate(run.columns.received_s[rows])
@@ -229,4 +248,18 @@ def _cursor(run: SampleRun, state: EndpointState, elements: Ints) -> _Cursor:
     np.maximum(newest_received, state.newest_received_s, out=newest_received)
     state.newest_end_s, state.newest_received_s = float(newest_end[-1]), float(newest_received[-1])
     watermark_s = np.minimum(newest_end, newest_received + PATIENCE_S) - LATENESS_S
-    return _Cursor(state, elements, watermark_s, run.offsets[rows])
+    beginning = None
+    if not state.has_ticked and running_s is not None:
+        beginning = _beginning(run, state, rows, watermark_s, running_s[rows])
+    return _Cursor(state, elements, watermark_s, run.offsets[rows], beginning)
+
+
+def _beginning(
+    run: SampleRun, state: EndpointState, rows: Ints, watermark_s: Floats, processed_s: Floats
+) -> _Beginning:
+    at_s = run.raw_at_s[rows]
+    first_tick = np.minimum.accumulate(first_ticks(at_s, run.columns.received_s[rows]))
+    if state.next_tick is not None:
+        first_tick = np.minimum(first_tick, state.next_tick)
+    is_due = (watermark_s >= first_tick) | (processed_s >= first_tick + PATIENCE_S)
+    return _Beginning(first_tick, np.minimum.accumulate(at_s), processed_s, is_due)

@@ -22,18 +22,15 @@ def tick_at_or_before(time_s: float) -> int:
     return math.floor(time_s / TICK_S) * TICK_S
 
 
-def tick_at_or_after(time_s: float) -> int:
-    return math.ceil(time_s / TICK_S) * TICK_S
-
-
-def first_tick(at_s: int, received_s: float) -> int:
-    """The first tick after an endpoint's first record.
+def first_ticks(at_s: NDArray[np.int64], received_s: NDArray[np.float64]) -> NDArray[np.int64]:
+    """For each record, (n,), the first tick of an endpoint whose first record it is.
 
     A record that was late, or says it comes from the future, starts no ticks long gone or far ahead: the tick is one
     that the record's own processing time has not made due, and soon will.
     """
-    newest = tick_at_or_before(received_s - PATIENCE_S) + TICK_S
-    return min(max(tick_at_or_after(at_s + 1), newest), newest + AHEAD_MAX_S)
+    newest = np.floor((received_s - PATIENCE_S) / TICK_S).astype(np.int64) * TICK_S + TICK_S
+    after = -(-(at_s + 1) // TICK_S) * TICK_S
+    return np.minimum(np.maximum(after, newest), newest + AHEAD_MAX_S)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -6,7 +6,7 @@ from typing import Any
 from records.enums import ReplicaState
 from records.histogram import Histogram
 from records.telemetry import GpuSample, ReplicaChanged, TargetObserved
-from tests.streams.controller.line import REQUESTS, Arrival, Line, policy, sample
+from tests.streams.controller.line import REQUESTS, Line, policy, sample
 
 START_S = 1_000
 ENDPOINTS = ("alpha", "beta", "gamma")
@@ -25,10 +25,13 @@ POLICIES = (
 )
 
 
+Arrivals = list[tuple[float, str, Any]]
+
+
 def random_line(seed: int, seconds: int) -> Line:
     """`seconds` of three endpoints from START_S on, in the order of receipt."""
     rng = random.Random(seed)
-    arrivals: list[tuple[float, str, Any]] = []
+    arrivals: Arrivals = []
     for endpoint in ENDPOINTS:
         _endpoint(rng, endpoint, seconds, arrivals)
     arrivals.sort(key=lambda arrival: arrival[0])
@@ -38,7 +41,7 @@ def random_line(seed: int, seconds: int) -> Line:
     return line
 
 
-def _endpoint(rng: random.Random, endpoint: str, seconds: int, arrivals: list[tuple[float, str, Any]]) -> None:
+def _endpoint(rng: random.Random, endpoint: str, seconds: int, arrivals: Arrivals) -> None:
     for index in range(rng.randint(1, 3)):
         _replica(rng, endpoint, f"{endpoint}-{index}", seconds, arrivals)
     for second in range(rng.randint(0, 20), seconds, 30):
@@ -122,8 +125,3 @@ def _states(
         at_s = max(START_S, START_S + second)
         changed = ReplicaChanged(endpoint=endpoint, replica=replica, epoch="e1", at_s=at_s, state=state)
         arrivals.append((at_s + rng.random(), "telemetry.replicas", changed))
-
-
-def before(arrivals: list[Arrival], received_s: float) -> int:
-    """How many arrivals were received before a time."""
-    return sum(arrival.received_s < received_s for arrival in arrivals)

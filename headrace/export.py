@@ -1,0 +1,286 @@
+"""What the workers read and when, as a replay file: its replay gives the workers' own decisions again, ids included.
+
+A tick's signal says what had been read of each topic (`offsets`) and when (`processed_s`). Between two ticks the order
+among topics does not matter, but the record with which a tick fell due must come last: samples after everything else,
+or the clock where time alone made it due.
+"""
+
+from collections.abc import AsyncIterator, Iterable, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+import msgspec
+
+from decisions.chain import policy_hash
+from headrace.export_logs import EndpointLogs, Logged
+from records.decisions import ScalingDecision, SkippedTicks
+from records.memory import ControllerMemory
+from records.policy import EndpointPolicy
+from records.signals import EndpointSignal
+from records.supply_memory import SkewChange, SourceMemory
+from streams.effects import PolicyDeleted
+from streams.endpoint_state import EndpointState
+from streams.inputs import INPUT_TOPICS
+from streams.rebuild import REQUESTS, WINDOW_TOPICS, plan_rewind
+from streams.ticks import PATIENCE_S, TICK_S
+from wire.codec import decode, encode
+
+Struct = TypeVar("Struct", bound=msgspec.Struct)
+OTHER_TOPICS = tuple(topic for topic in INPUT_TOPICS if topic not in (REQUESTS, "policies"))
+
+
+class NothingToExportError(Exception):
+    """The logs hold no tick of the endpoint in that time, or no memory to start from."""
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedTick:
+    at_s: int
+    processed_s: float
+    offsets: dict[str, int]
+
+    @property
+    def moment(self) -> tuple[float, dict[str, int]]:
+        """Ticks of one moment fell due together, and cannot be had apart."""
+        return self.processed_s, self.offsets
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recording:
+    """Ticks that can be made again, in order, and what they start from. `memory` is null at the chain's beginning;
+    `first_offsets`: from where each topic was read then. `skipped` by their first tick."""
+
+    ticks: Sequence[RecordedTick]
+    memory: ControllerMemory | None
+    first_offsets: dict[str, int]
+    skipped: dict[int, SkippedTicks]
+    policy_hash: str | None
+
+
+async def find_recording(logs: EndpointLogs, from_s: int, to_s: int) -> Recording:
+    """The ticks from `from_s` to `to_s` that are in the logs, from the first one on that something remembers.
+
+    Raises NothingToExportError.
+    """
+    ticks = {tick.at_s: tick async for tick in _ticks(logs)}
+    wanted = sorted(at_s for at_s in ticks if from_s <= at_s <= to_s)
+    memories = {memory.at_s: memory async for memory in _memories(logs)}
+    decisions = {decision.at_s: decision async for decision in _decisions(logs)}
+    if not wanted:
+        raise NothingToExportError(f"no tick of {logs.endpoint} from {from_s} to {to_s} is in the log")
+    first, memory = _start(wanted, decisions.values(), memories)
+    last = ticks[wanted[-1]]
+    while (following := ticks.get(last.at_s + TICK_S)) is not None and following.moment == last.moment:
+        last = following
+    newest = memories[max(memories)]
+    skipped = {one.skipped.first_tick: one.skipped for one in decisions.values() if one.skipped is not None}
+    hashes = (decisions[at_s].policy_hash for at_s in sorted(decisions) if at_s >= first)
+    return Recording(
+        ticks=[ticks[at_s] for at_s in sorted(ticks) if first <= at_s <= last.at_s],
+        memory=memory,
+        first_offsets=newest.first_offsets,
+        skipped=skipped,
+        policy_hash=next(hashes, None),
+    )
+
+
+def _start(
+    wanted: Sequence[int], decisions: Iterable[ScalingDecision], memories: dict[int, ControllerMemory]
+) -> tuple[int, ControllerMemory | None]:
+    """The first tick that can be made again: that of a chain, or one whose memory the compacted topic still has."""
+    begins = {
+        one.at_s if one.skipped is None else one.skipped.first_tick for one in decisions if one.previous_id is None
+    }
+    for at_s in wanted:
+        if at_s in begins:
+            return at_s, None
+        if at_s - TICK_S in memories:
+            return at_s, memories[at_s - TICK_S]
+    raise NothingToExportError(
+        f"ticks from {wanted[0]} on are in the log, but no memory to start from: it is compacted away"
+    )
+
+
+async def _ticks(logs: EndpointLogs) -> AsyncIterator[RecordedTick]:
+    async for signal in _own(logs, "signals", EndpointSignal):
+        yield RecordedTick(signal.at_s, signal.processed_s, signal.offsets)
+
+
+async def _memories(logs: EndpointLogs) -> AsyncIterator[ControllerMemory]:
+    async for memory in _own(logs, "controllers", ControllerMemory):
+        yield memory
+
+
+async def _decisions(logs: EndpointLogs) -> AsyncIterator[ScalingDecision]:
+    async for decision in _own(logs, "decisions.scaling", ScalingDecision):
+        yield decision
+
+
+async def _own(logs: EndpointLogs, topic: str, kind: type[Struct]) -> AsyncIterator[Struct]:
+    """The endpoint's records of an output topic, all that the log holds."""
+    key = logs.endpoint.encode()
+    async for messages in logs.messages(topic, 0):
+        for message in messages:
+            if message.key == key and message.value is not None:
+                record = decode(topic, message.value)
+                assert isinstance(record, kind)
+                yield record
+
+
+class _Feed:
+    """One topic's records, taken up to an offset at a time."""
+
+    def __init__(self, records: AsyncIterator[Logged]) -> None:
+        self._records = records
+        self._next: Logged | None = None
+        self._is_at_end = False
+
+    async def below(self, offset: int) -> AsyncIterator[Logged]:
+        while not self._is_at_end:
+            if self._next is None:
+                self._next = await anext(self._records, None)
+                self._is_at_end = self._next is None
+            if self._next is None or self._next.offset >= offset:
+                return
+            taken, self._next = self._next, None
+            yield taken
+
+
+class Exporter:
+    """Writes the lines of a recording, with their ends."""
+
+    def __init__(self, logs: EndpointLogs, recording: Recording) -> None:
+        self._logs = logs
+        self._recording = recording
+        self._processed_s = 0.0
+        last = recording.ticks[-1].offsets
+        memory = recording.memory
+        firsts = recording.first_offsets if memory is None else memory.offsets
+        first = recording.ticks[0].offsets if memory is None else memory.offsets
+        # The policy of the beginning is written apart: compaction may have taken its own record away.
+        self._policies_from = first.get("policies", 0)
+        firsts = firsts | {"policies": self._policies_from}
+        self._feeds = {
+            topic: _Feed(logs.records(topic, firsts.get(topic, 0), last[topic]))
+            for topic in INPUT_TOPICS
+            if topic in last
+        }
+
+    async def lines(self) -> AsyncIterator[bytes]:
+        recording = self._recording
+        policy = await self._first_policy()
+        if recording.memory is not None:
+            async for line in self._rebuild(recording.memory, policy):
+                yield line
+        elif policy is not None:
+            yield _record_line(policy, None)
+        for tick in recording.ticks:
+            async for line in self._before(tick):
+                yield line
+        yield _clock_line(self._processed_s, last_tick=recording.ticks[-1].at_s)
+
+    async def _before(self, tick: RecordedTick) -> AsyncIterator[bytes]:
+        """What had been read when a tick was made, and was not at the one before."""
+        skipped = self._recording.skipped.get(tick.at_s)
+        if skipped is not None:
+            # The newest tick that was complete then is the one after the last that was skipped.
+            yield _clock_line(skipped.last_tick + TICK_S + PATIENCE_S, behind=True)
+        for topic in ("policies", *OTHER_TOPICS):
+            async for line in self._records(topic, tick):
+                yield line
+        is_due_by_time = tick.processed_s >= tick.at_s + PATIENCE_S
+        if not is_due_by_time and tick.processed_s > self._processed_s:
+            yield self._clock(tick)
+        async for line in self._records(REQUESTS, tick):
+            yield line
+        if is_due_by_time and tick.processed_s > self._processed_s:
+            yield self._clock(tick)
+
+    def _clock(self, tick: RecordedTick) -> bytes:
+        self._processed_s = tick.processed_s
+        return _clock_line(tick.processed_s)
+
+    async def _records(self, topic: str, tick: RecordedTick) -> AsyncIterator[bytes]:
+        feed = self._feeds.get(topic)
+        if feed is None or topic not in tick.offsets:
+            return
+        async for logged in feed.below(tick.offsets[topic]):
+            yield _record_line(logged, logged.received_s)
+
+    async def _rebuild(self, memory: ControllerMemory, policy: Logged | None) -> AsyncIterator[bytes]:
+        """The memory with offsets that count lines, the policy of then, and what fills the windows."""
+        if policy is None or not isinstance(policy.record, EndpointPolicy):
+            raise NothingToExportError("the policy of that time is not in the log any more: it is compacted away")
+        plan = plan_rewind([memory], EndpointState.new(policy.record).span_s, 0)
+        again: list[Logged] = []
+        for topic in WINDOW_TOPICS:
+            end = memory.offsets.get(topic, 0)
+            if end:
+                first = await self._logs.offset_at(topic, plan.since_s or 0.0)
+                again += [logged async for logged in self._logs.records(topic, first, end)]
+        yield _line("controllers", counted_in_lines(memory, again))
+        yield _record_line(policy, None)
+        for logged in again:
+            yield _record_line(logged, logged.received_s)
+
+    async def _first_policy(self) -> Logged | None:
+        """The policy that held at the beginning: the newest that had been read, or, if compaction took that one, one
+        with the hash that the decisions name."""
+        held: Logged | None = None
+        async for logged in self._logs.records("policies", 0):
+            if logged.offset < self._policies_from:
+                held = logged
+            elif held is None and _hash(logged) == self._recording.policy_hash:
+                return logged
+        return held
+
+
+def _hash(logged: Logged) -> str | None:
+    return policy_hash(logged.record) if isinstance(logged.record, EndpointPolicy) else None
+
+
+def counted_in_lines(memory: ControllerMemory, again: Sequence[Logged]) -> ControllerMemory:
+    """The memory as a replay needs it, whose offsets count lines: `again` are those that come before all others."""
+    lines: dict[str, list[int]] = {topic: [] for topic in WINDOW_TOPICS}
+    for logged in again:
+        lines[logged.topic].append(logged.offset)
+    offsets = {topic: len(lines.get(topic, ())) for topic in memory.offsets} | {"policies": 1}
+    sources = tuple(_counted(source, lines[REQUESTS]) for source in memory.supply.sources)
+    supply = msgspec.structs.replace(memory.supply, sources=sources)
+    return msgspec.structs.replace(memory, offsets=offsets, supply=supply, first_offsets={})
+
+
+def _counted(source: SourceMemory, offsets: Sequence[int]) -> SourceMemory:
+    changes = tuple(
+        SkewChange(
+            offset=sum(offset < change.offset for offset in offsets),
+            shift_s=change.shift_s,
+            quarantined=change.quarantined,
+            skew_s=change.skew_s,
+            since_s=change.since_s,
+        )
+        for change in source.changes
+    )
+    return msgspec.structs.replace(source, changes=changes)
+
+
+def _line(topic: str, record: msgspec.Struct, extra: bytes = b"") -> bytes:
+    return b'{"topic":"' + topic.encode() + b'",' + extra + encode(record)[1:] + b"\n"
+
+
+def _record_line(logged: Logged, received_s: float | None) -> bytes:
+    record = logged.record
+    if isinstance(record, PolicyDeleted):
+        return msgspec.json.encode({"topic": logged.topic, "endpoint": record.endpoint, "deleted": True}) + b"\n"
+    if "received_s" in record.__struct_fields__:
+        record = msgspec.structs.replace(record, received_s=received_s)
+    return _line(logged.topic, record, b'"continues":true,' if logged.continues else b"")
+
+
+def _clock_line(received_s: float, *, behind: bool = False, last_tick: int | None = None) -> bytes:
+    line: dict[str, object] = {"topic": "clock", "received_s": received_s}
+    if behind:
+        line["behind"] = True
+    if last_tick is not None:
+        line["last_tick"] = last_tick
+    return msgspec.json.encode(line) + b"\n"

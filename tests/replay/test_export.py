@@ -1,0 +1,172 @@
+"""What workers decided comes out of Kafka again: exported, replayed, the same ids."""
+
+import asyncio
+import random
+from collections import defaultdict
+from typing import Any
+
+import msgspec
+import pytest
+
+from headrace.export import Exporter, find_recording
+from headrace.export_logs import EndpointLogs
+from headrace.replay import Replay
+from records.decisions import ScalingDecision
+from records.memory import ControllerMemory
+from records.policy import EndpointPolicy
+from records.signals import EndpointSignal
+from streams.controller import PartitionController
+from streams.effects import TickEffects
+from streams.rebuild import WINDOW_TOPICS
+from tests.conftest import Kafka
+from tests.streams.controller.line import Line, feed_all
+from tests.streams.controller.random_line import ENDPOINTS, POLICIES, random_line
+from wire.admin import TopicSettings, create_topics
+from wire.codec import encode
+from wire.kafka import KafkaAccess, open_consumer, open_producer, partition_of
+from wire.topics import TopicNames
+
+PARTITIONS = 2
+
+pytestmark = pytest.mark.kafka
+
+
+class Cluster:
+    """The topics of one test, and workers that a test may kill."""
+
+    def __init__(self, kafka: Kafka, seed: int) -> None:
+        self.access = KafkaAccess(bootstrap=kafka.bootstrap)
+        self.names = TopicNames(kafka.prefix())
+        self.rng = random.Random(seed)
+
+    async def create(self) -> None:
+        await create_topics(self.access, self.names, TopicSettings(partitions=PARTITIONS, producer_timestamps=True))
+
+    async def send(self, topic: str, records: list[Any]) -> None:
+        async with open_producer(self.access) as producer:
+            futures = [
+                await producer.send(
+                    self.names.real(topic),
+                    encode(record),
+                    record.endpoint.encode(),
+                    partition_of(record.endpoint, PARTITIONS),
+                )
+                for record in records
+            ]
+            await asyncio.gather(*futures)
+
+    def logs(self, endpoint: str) -> EndpointLogs:
+        return EndpointLogs(endpoint, self.names, lambda: open_consumer(self.access))
+
+
+def _partition_line(line: Line, partition: int) -> Line:
+    """The arrivals of one partition, with the offsets that Kafka gives them."""
+    found = Line()
+    for arrival in line.arrivals:
+        if partition_of(arrival.record.endpoint, PARTITIONS) == partition:
+            found.add(arrival.topic, arrival.record, arrival.received_s)
+    return found
+
+
+def _work(line: Line, policies: list[EndpointPolicy], rng: random.Random) -> list[TickEffects]:
+    """A partition's ticks by several owners, each killed somewhere, with what was not committed lost."""
+    committed: list[TickEffects] = []
+    memories: dict[str, ControllerMemory] = {}
+    stops = sorted(rng.randint(0, len(line.arrivals)) for _ in range(3))
+    for stop in [*stops, len(line.arrivals)]:
+        controller = PartitionController(0, lambda endpoint: True)
+        plan = controller.restore(memories.values(), policies, len(policies))
+        again = [
+            arrival
+            for arrival in line.arrivals[:stop]
+            if (
+                arrival.received_s >= (plan.since_s or 0)
+                if arrival.topic in WINDOW_TOPICS
+                else arrival.offset >= plan.offsets.get(arrival.topic, 0)
+            )
+        ]
+        made = feed_all(controller, again, rng)
+        kept = made if stop == len(line.arrivals) else made[: rng.randint(0, len(made))]
+        committed += kept
+        memories.update({one.endpoint: one.memory for one in kept})
+    return committed
+
+
+async def _record(cluster: Cluster, seed: int) -> dict[str, list[TickEffects]]:
+    """Send a random line to Kafka, let workers work on it, and write what they made."""
+    await cluster.create()
+    line = random_line(seed, 500)
+    received = Line()
+    for arrival in line.arrivals:
+        # Kafka's timestamps are whole milliseconds; a record may say more exactly when it was received.
+        record = msgspec.structs.replace(arrival.record, received_s=arrival.received_s)
+        received.add(arrival.topic, record, arrival.received_s)
+    by_topic = defaultdict(list)
+    for arrival in received.arrivals:
+        by_topic[arrival.topic].append(arrival.record)
+    await cluster.send("policies", list(POLICIES))
+    for topic, records in by_topic.items():
+        await cluster.send(topic, records)
+    made: dict[str, list[TickEffects]] = defaultdict(list)
+    for partition in range(PARTITIONS):
+        own = [policy for policy in POLICIES if partition_of(policy.endpoint, PARTITIONS) == partition]
+        for effects in _work(_partition_line(received, partition), own, cluster.rng):
+            made[effects.endpoint].append(effects)
+    for effects_of in made.values():
+        await cluster.send("signals", [one.signal for one in effects_of])
+        await cluster.send("controllers", [one.memory for one in effects_of])
+        await cluster.send("decisions.scaling", [decision for one in effects_of for decision in one.decisions])
+    return made
+
+
+async def _export(cluster: Cluster, endpoint: str, from_s: int, to_s: int) -> list[bytes]:
+    logs = cluster.logs(endpoint)
+    try:
+        recording = await find_recording(logs, from_s, to_s)
+        return [line async for line in Exporter(logs, recording).lines()]
+    finally:
+        await logs.close()
+
+
+def _replay(lines: list[bytes]) -> tuple[list[ScalingDecision], list[EndpointSignal]]:
+    decisions: list[ScalingDecision] = []
+    signals: list[EndpointSignal] = []
+
+    def write(topic: str, record: msgspec.Struct) -> None:
+        match record:
+            case ScalingDecision():
+                decisions.append(record)
+            case EndpointSignal():
+                signals.append(record)
+            case _:
+                raise AssertionError(f"{topic}: {record}")
+
+    replay = Replay((), write, source="file:export")
+    for line in lines:
+        replay.take(line.rstrip(b"\n"))
+    replay.finish()
+    return decisions, signals
+
+
+@pytest.mark.parametrize("seed", range(3))
+async def test_a_replayed_export_gives_the_workers_own_decisions(kafka: Kafka, seed: int) -> None:
+    cluster = Cluster(kafka, seed)
+    made = await _record(cluster, seed)
+    for endpoint in ENDPOINTS:
+        decisions, signals = _replay(await _export(cluster, endpoint, 0, 2**40))
+        assert decisions == [decision for one in made[endpoint] for decision in one.decisions]
+        unnumbered = [msgspec.structs.replace(signal, offsets={}) for signal in signals]
+        assert unnumbered == [msgspec.structs.replace(one.signal, offsets={}) for one in made[endpoint]]
+
+
+@pytest.mark.parametrize("seed", range(3))
+async def test_an_export_may_begin_and_end_anywhere(kafka: Kafka, seed: int) -> None:
+    cluster = Cluster(kafka, seed)
+    made = await _record(cluster, seed)
+    for endpoint in ENDPOINTS:
+        ticks = [one.at_s for one in made[endpoint]]
+        first, last = sorted(cluster.rng.sample(ticks, 2))
+        decisions, _ = _replay(await _export(cluster, endpoint, first, last))
+        wanted = [decision for one in made[endpoint] for decision in one.decisions if first <= one.at_s <= last]
+        assert decisions[: len(wanted)] == wanted
+        assert len(decisions) - len(wanted) <= 1
