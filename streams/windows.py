@@ -104,9 +104,9 @@ class Windows:
         table.pinned[known.code] = True
         table.floor_s[known.code] = max(first_s, int(table.floor_s[known.code]))
         floor_s = int(table.floor_s[known.code])
-        for row, sample in self._waiting.take(endpoint, floor_s + self.span_s):
-            if sample.at_s[0] >= floor_s:
-                self._write(sample, np.zeros(1, np.int64), np.array([row]), sample.at_s)
+        for columns, selected, rows in self._waiting.take(endpoint, floor_s + self.span_s):
+            due = columns.at_s[selected] >= floor_s
+            self._write(columns, selected[due], rows[due], columns.at_s[selected[due]])
         self._free_ended(known)
 
     def grid(self, endpoint: str, first_s: int, end_s: int, quarantined: frozenset[SourceName] = NO_SOURCES) -> Grid:
@@ -224,7 +224,7 @@ class Windows:
         self._table.see_times(series_rows, at_s)
         accepted = replaced = 0
         if ahead.any():
-            accepted, replaced = self._wait(columns, selected[ahead], series_rows[ahead])
+            accepted, replaced = self._waiting.put(columns.take(selected[ahead]), series_rows[ahead])
             selected, series_rows, at_s = selected[~ahead], series_rows[~ahead], at_s[~ahead]
         winners, new, newer = self._judge(series_rows, at_s, columns.seq[selected])
         if len(winners):
@@ -265,14 +265,6 @@ class Windows:
                     positions[selected] = np.arange(len(selected))
                 groups = tuple(group.take(positions) for group in groups)
             rings.write(series_rows, at_s, groups)
-
-    def _wait(self, columns: SampleColumns, selected: Rows, series_rows: Rows) -> tuple[int, int]:
-        new = newer = 0
-        for sample, row in zip(selected.tolist(), series_rows.tolist(), strict=True):
-            rival = self._waiting.put(row, columns, sample)
-            new += rival is None
-            newer += rival is not None and columns.seq[sample] > rival
-        return int(new), int(newer)
 
     def _free_ended(self, known: Endpoint) -> None:
         table, floor_s = self._table, int(self._table.floor_s[known.code])
