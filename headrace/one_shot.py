@@ -23,6 +23,8 @@ def ask_kafka(bootstrap: str, work: Coroutine[Any, Any, R]) -> R:
         raise CannotRunError(f"No Kafka answers at {bootstrap}: {error}", ExitCode.UNAVAILABLE) from error
     except (KafkaError, TopicsError) as error:
         raise CannotRunError(f"Kafka at {bootstrap} refused: {error}", ExitCode.UNAVAILABLE) from error
+    except TimeoutError as error:
+        raise CannotRunError(f"Kafka at {bootstrap} did not answer in time", ExitCode.UNAVAILABLE) from error
     except ssl.SSLError as error:
         raise CannotRunError(f"TLS to Kafka at {bootstrap} failed: {error}", ExitCode.UNAVAILABLE) from error
     except FileNotFoundError as error:

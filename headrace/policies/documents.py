@@ -1,5 +1,6 @@
 """One YAML file as plain values with the line of each; whatever the file holds, a Problem and never a traceback."""
 
+import re
 import stat
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -18,6 +19,9 @@ BYTES_MAX = 1024 * 1024
 NODES_MAX = 10_000
 """Most values of a document with its aliases followed: nine lines of aliases can make a billion."""
 DEPTH_MAX = 32
+
+_DEEP = re.compile(rf"(?:[\[{{]\s*){{{DEPTH_MAX + 1}}}")
+"""The parser takes seconds for thousands of brackets."""
 
 ONE_POLICY = "one policy, a mapping with endpoint, scaleTargetRef, minReplicas, maxReplicas and metrics"
 
@@ -84,6 +88,9 @@ def _read_text(file: Path) -> str:
 
 
 def _parse(file: Path, text: str) -> CommentedMap:
+    if deep := _DEEP.search(text):
+        line = text.count("\n", 0, deep.start()) + 1
+        raise _Refused(Problem(file, line, "", "nested too deeply", f"up to {DEPTH_MAX} levels"))
     try:
         roots = list(YAML(typ="rt").load_all(text))
     except DuplicateKeyError as error:

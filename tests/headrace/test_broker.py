@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -225,3 +226,46 @@ def test_a_parent_killed_while_starting_leaves_no_java(tmp_path: Path) -> None:
     settings = str(tmp_path / "server.properties")
     ours = [process for process in psutil.process_iter(["cmdline"]) if settings in (process.info["cmdline"] or ())]
     assert psutil.wait_procs(ours, timeout=10)[1] == []
+
+
+def test_the_command_prints_its_address_and_ends_in_order(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "headrace.main", "broker", "--data", str(tmp_path / "broker")]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    bootstrap = process.stdout.readline().strip()
+    asyncio.run(make_topic(bootstrap, "made"))
+    (java,) = psutil.Process(process.pid).children()
+    process.send_signal(signal.SIGINT)
+    process.communicate(timeout=60)
+    assert process.returncode == ExitCode.OK
+    assert psutil.wait_procs([java], timeout=10)[1] == []
+
+
+def test_ctrl_c_while_it_starts_ends_it_soon(tmp_path: Path) -> None:
+    health = tmp_path / "health"
+    command = [sys.executable, "-m", "headrace.main", "broker", "--data", str(tmp_path / "broker")]
+    process = subprocess.Popen([*command, "--health-file", str(health)], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    deadline_s = time.monotonic() + 60
+    while not health.exists() and time.monotonic() < deadline_s:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(0.05)
+    process.send_signal(signal.SIGINT)
+    _, told = process.communicate(timeout=60)
+    assert process.returncode == ExitCode.OK
+    assert b"Traceback" not in told
+    ours = [
+        found for found in psutil.process_iter(["cmdline"]) if str(tmp_path) in " ".join(found.info["cmdline"] or ())
+    ]
+    assert psutil.wait_procs(ours, timeout=10)[1] == []
+
+
+def test_a_broker_that_dies_ends_the_command_with_its_log(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "headrace.main", "broker", "--data", str(tmp_path / "broker")]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    process.stdout.readline()
+    (java,) = psutil.Process(process.pid).children()
+    java.kill()
+    _, told = process.communicate(timeout=60)
+    assert process.returncode == ExitCode.CHILD_ENDED
+    assert f"ended unexpectedly with signal SIGKILL; its log: {tmp_path}/broker/broker.log" in told

@@ -303,7 +303,8 @@ UNREADABLE = {
     "no date": (b"endpoint: 2024-99-99\n", 1, "no YAML"),
     "a custom resource": (b"apiVersion: v1\nkind: EndpointPolicy\nspec: {}\n", 1, "move the keys of its spec"),
     "deep brackets": (b"a: " + b"[" * 5_000, 1, "nested too deeply"),
-    "deep lists": (b"a: " + b"[" * 40 + b"]" * 40, 1, "more than a policy can be"),
+    "deep lists": (b"a: " + b"[1, " * 40 + b"]" * 40, 1, "more than a policy can be"),
+    "very deep lists": (b"a: " + b"[1, " * 400 + b"]" * 400, 1, "nested too deeply"),
     "a billion aliases": (
         b"a: &a [x,x,x,x,x,x,x,x,x]\n"
         + b"".join(b"%c: &%c [%s]\n" % (k + 1, k + 1, b",".join([b"*%c" % k] * 9)) for k in range(ord("a"), ord("i"))),
