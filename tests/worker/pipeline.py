@@ -18,6 +18,7 @@ from aiokafka import ConsumerRecord, TopicPartition
 from headrace.clock import Clock
 from records.decisions import ScalingDecision
 from records.enums import Source
+from records.signals import EndpointSignal
 from records.telemetry import RequestSample
 from tests.worker.worker_process import WorkerSpec
 from wire.admin import TopicSettings, create_topics
@@ -79,6 +80,14 @@ class Pipeline:
         for message in await self.read("decisions.scaling"):
             decision = msgspec.json.decode(message.value, type=ScalingDecision)
             found[decision.endpoint].append(decision)
+        return dict(found)
+
+    async def signal_ticks(self) -> dict[str, list[int]]:
+        """By endpoint the ticks that have a signal, in the order of the log."""
+        found: defaultdict[str, list[int]] = defaultdict(list)
+        for message in await self.read("signals"):
+            signal = msgspec.json.decode(message.value, type=EndpointSignal)
+            found[signal.endpoint].append(signal.at_s)
         return dict(found)
 
     async def until_decided(self, endpoints: Iterable[str], tick_s: int, within_s: float = 60.0) -> None:

@@ -74,14 +74,14 @@ def new_worker(pipeline: Pipeline, tmp_path: Path) -> NewWorker:
 
 
 def worker_maker(pipeline: Pipeline, folder: Path) -> NewWorker:
-    def make(name: str, **spec: object) -> WorkerProcess:
+    def make(name: str, clock: Clock = BEHIND, **spec: object) -> WorkerProcess:
         made = WorkerSpec(
             bootstrap=pipeline.access.bootstrap,
             prefix=pipeline.prefix,
             partitions=pipeline.partitions,
             **spec,  # type: ignore[arg-type]  # the test's own fields
         )
-        return WorkerProcess(made, folder / f"{name}.log", BEHIND)
+        return WorkerProcess(made, folder / f"{name}.log", clock)
 
     return make
 
@@ -151,6 +151,34 @@ async def test_worker_that_slept_inside_a_transaction_is_fenced(
             await feed.send(32)
             await assert_undisturbed(pipeline, feed.last_tick_s)
     assert "partition_fenced" in sleeper.said
+
+
+async def test_ticks_missed_in_a_long_outage_are_skipped_in_one_decision(
+    pipeline: Pipeline, feed: Feed, new_worker: NewWorker
+) -> None:
+    await feed.send(30)
+    before = new_worker("before")
+    async with running(before):
+        await pipeline.until_decided(ENDPOINTS, feed.last_tick_s)
+        last_before_s = feed.last_tick_s
+    await feed.send(202)
+    # The worker comes back when these samples are just sent; from then on its clock runs on.
+    back_s = feed.sent_s + 1
+    after = new_worker("after", Clock(shown_s=float(back_s), real_s=Clock().now_s()))
+    async with running(after):
+        await pipeline.until_decided(ENDPOINTS, back_s + 5)
+    decided, signalled = await pipeline.decisions(), await pipeline.signal_ticks()
+    for endpoint in ENDPOINTS:
+        decisions = decided[endpoint]
+        skips = [decision.skipped for decision in decisions if decision.skipped is not None]
+        assert len(skips) == 1, "one hold for the whole outage"
+        assert skips[0].first_tick == last_before_s + 5
+        assert skips[0].last_tick >= back_s - 60
+        covered = list(range(skips[0].first_tick, skips[0].last_tick + 1, 5))
+        plain = [decision.at_s for decision in decisions if decision.skipped is None]
+        assert sorted(plain + covered) == list(range(FIRST_S + 5, max(plain) + 1, 5))
+        assert broken_links(decisions) == []
+        assert signalled[endpoint] == list(range(FIRST_S + 5, signalled[endpoint][-1] + 1, 5))
 
 
 async def test_broker_killed_and_restarted_under_a_worker(broker_factory: BrokerFactory, tmp_path: Path) -> None:
