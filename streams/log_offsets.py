@@ -35,13 +35,21 @@ class LogOffsets:
 
     async def start(self) -> None:
         consumer = self._open_consumer(isolation_level="read_uncommitted")
+        try:
+            await consumer.start()
+        except BaseException:
+            await consumer.stop()
+            raise
         self._consumer = consumer
-        await consumer.start()
 
     async def stop(self) -> None:
         consumer, self._consumer = self._consumer, None
         if consumer is not None:
             await consumer.stop()
+
+    async def check_answers(self) -> None:
+        """Raise KafkaError unless Kafka answers."""
+        await self._ask.topics()
 
     async def ends(self, tps: Collection[TP]) -> dict[TP, int]:
         ends = await self._ask.end_offsets(_plain(tps)) if tps else {}

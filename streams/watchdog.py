@@ -14,6 +14,9 @@ from streams.assignment import Assignments
 from streams.log_offsets import LogOffsets
 from streams.partition_owner import OwnerState
 
+ASSIGNMENT_STALLS = 2
+"""A rebalance may take as long as the slowest member: it is given twice the time of a stall."""
+
 
 class WorkerStuckError(Exception):
     """No progress for too long although there is work. The message names where."""
@@ -49,6 +52,7 @@ class Watchdog:
         self._stall_s = stall_s
         self._detector = StallDetector(stall_s)
         self._idle_since: dict[int, float] = {}
+        self._unassigned_since: float | None = None
 
     async def watch(self) -> None:
         every_s = self._stall_s / 6
@@ -61,15 +65,18 @@ class Watchdog:
         positions = self._positions()
         try:
             async with asyncio.timeout(timeout_s):
+                await self._offsets.check_answers()
                 ends = await self._offsets.ends(positions.keys())
         except (TimeoutError, KafkaError):
             self._detector = StallDetector(self._stall_s)
             self._idle_since.clear()
+            self._unassigned_since = None
             return
         stalled = self._detector.stalled(positions, ends, now_s)
         if stalled:
             raise WorkerStuckError("no progress on " + ", ".join(f"{tp.topic}/{tp.partition}" for tp in stalled))
         self._check_owners(now_s)
+        self._check_assigned(now_s)
 
     def _positions(self) -> dict[TP, int]:
         positions: dict[TP, int] = {}
@@ -85,3 +92,15 @@ class Watchdog:
         stuck = [partition for partition, since_s in self._idle_since.items() if now_s - since_s >= self._stall_s]
         if stuck:
             raise WorkerStuckError(f"partitions {sorted(stuck)} are assigned and not worked on")
+
+    def _check_assigned(self, now_s: float) -> None:
+        """A group that gives nothing, not even an empty assignment, has refused us or waits for a dead member."""
+        if self._assignments.is_assigned:
+            self._unassigned_since = None
+            return
+        self._unassigned_since = now_s if self._unassigned_since is None else self._unassigned_since
+        if now_s - self._unassigned_since >= ASSIGNMENT_STALLS * self._stall_s:
+            raise WorkerStuckError(
+                f"the consumer group assigned nothing in {now_s - self._unassigned_since:.0f} s "
+                "(hint: the broker's group.min.session.timeout.ms may be above our session timeout)"
+            )

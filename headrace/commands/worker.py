@@ -36,7 +36,11 @@ class WorkerSettings(KafkaSettings, ProcessSettings):
         "All workers of one group share the partitions; two groups on the same topics would decide everything twice.",
     )
     session_timeout_s: float = Field(
-        8.0, ge=1, le=300, description="After this long without a sign of life a worker's partitions move to others."
+        8.0,
+        ge=1,
+        le=300,
+        description="After this long without a sign of life a worker's partitions move to others. "
+        "Kafka refuses less than its group.min.session.timeout.ms (6 s by default).",
     )
     ready_lag_s: float = Field(
         10.0, gt=0, le=86_400, description="Most seconds of telemetry not yet worked on with which /readyz says ready."

@@ -12,6 +12,7 @@ from streams.assignment import Assignments, SplitAssignmentError
 from streams.faust_app import GroupOptions
 from streams.inputs import INPUT_TOPICS
 from streams.partition_owner import PartitionOwner
+from streams.watchdog import WorkerStuckError
 from streams.worker import Worker, WorkerOptions
 from streams.worker_metrics import WorkerMetrics
 from tests.worker.counting_source import CountedTick, CountingSource
@@ -52,3 +53,17 @@ def test_a_partition_without_all_its_topics_is_refused() -> None:
     )
     assert [str(failure) for failure in failures] == ["partition 3 came without t.policies"]
     assert isinstance(failures[0], SplitAssignmentError)
+
+
+@pytest.mark.kafka
+async def test_a_group_that_refuses_the_worker_ends_it(pipeline: Pipeline) -> None:
+    options = WorkerOptions(
+        access=pipeline.access,
+        names=pipeline.names,
+        group=GroupOptions(app=pipeline.prefix + "worker", session_timeout_s=0.5),
+        clock=Clock().now_s,
+        stall_s=1.0,
+    )
+    async with asyncio.timeout(60):
+        with pytest.raises(WorkerStuckError, match="session timeout"):
+            await Worker(options, CountingSource, WorkerMetrics()).run(asyncio.Event())
