@@ -6,8 +6,10 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 
 import aiohttp
 import msgspec
@@ -53,11 +55,11 @@ class Line:
             "HEADRACE_WORKER_SESSION_TIMEOUT_S": "2",
         }
 
-    async def run(self, *arguments: str, status: int = 0) -> str:
+    async def run(self, *arguments: str, status: int = 0, environment: Mapping[str, str] = MappingProxyType({})) -> str:
         """Run a command to its end; its output. Asserts its exit status."""
         process = await asyncio.create_subprocess_exec(
             *headrace_command(*arguments),
-            env={**os.environ, **self.environment},
+            env={**os.environ, **self.environment, **environment},
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
         )
@@ -127,7 +129,7 @@ class Sender:
         self._producer = AIOKafkaProducer(
             bootstrap_servers=line.bootstrap, linger_ms=5, enable_idempotence=True, request_timeout_ms=60_000
         )
-        self.sent = 0
+        self.sent_to: Counter[str] = Counter()
 
     async def __aenter__(self) -> "Sender":
         await self._producer.start()
@@ -154,7 +156,7 @@ class Sender:
             timestamp_ms=int(self._line.clock.now_s() * 1000),
             headers=list(headers),
         )
-        self.sent += 1
+        self.sent_to[topic] += 1
 
     async def send_frame(self, topic: str, endpoint: str, value: bytes) -> None:
         """The same for an Arrow frame, with the header that says so."""

@@ -4,7 +4,6 @@ Afterwards the run is exported and replayed: the workers' own decisions come out
 """
 
 import asyncio
-import json
 import random
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -19,57 +18,22 @@ from streams.fault_points import FaultPoint
 from tests.conftest import BrokerFactory
 from tests.line.audit import check_ticks, count_everything, read_decisions
 from tests.line.deployment import PARTITIONS, Line
+from tests.line.traffic import ENDPOINTS, POLICY, Load, replayed
 from tests.sinks.sink_process import SinkSpec
 from tests.worker.worker_process import WorkerSpec
 
 SPEED = 2.0
-ENDPOINTS = [f"e{number}" for number in range(6)]
-TOPICS = ["telemetry.requests", "policies", "signals", "decisions.scaling", "controllers"]
+TOPICS = [
+    "telemetry.requests",
+    "telemetry.replicas",
+    "telemetry.targets",
+    "policies",
+    "signals",
+    "decisions.scaling",
+    "controllers",
+]
 IN_TRANSACTION = [FaultPoint.TRANSACTION_BEGUN, FaultPoint.RECORDS_SENT, FaultPoint.RECORDS_ACKNOWLEDGED]
 IN_FLUSH = [Point.AFTER_DEAD_LETTERS, Point.BEFORE_COMMIT, Point.AFTER_COMMIT, Point.AFTER_OFFSETS]
-POLICY = """
-endpoint: {name}
-scaleTargetRef: {{kind: Deployment, name: {name}}}
-minReplicas: 1
-maxReplicas: 30
-metrics: [{{name: inflight_requests, target: 4}}, {{name: queue_depth, target: 2}}]
-"""
-
-
-class Load:
-    """Two replicas an endpoint, a sample a second each, changing enough that decisions go up and down."""
-
-    def __init__(self, line: Line, dice: random.Random) -> None:
-        self._line = line
-        self._dice = dice
-        self.sent = 0
-        self.stop = asyncio.Event()
-
-    async def run(self) -> None:
-        clock, second = self._line.clock, int(self._line.clock.now_s())
-        async with self._line.sender() as sender:
-            while not self.stop.is_set():
-                await clock.sleep(second + 1 - clock.now_s())
-                for endpoint in ENDPOINTS:
-                    for replica in ("r1", "r2"):
-                        await sender.send_record("telemetry.requests", **self._sample(endpoint, replica, second))
-                if second % 7 == 0:
-                    await sender.send("telemetry.requests", ENDPOINTS[0], b"{")
-                second += 1
-            await sender.flush()
-            self.sent = sender.sent
-
-    def _sample(self, endpoint: str, replica: str, at_s: int) -> dict[str, object]:
-        running = 3 + self._dice.randrange(4) + (12 if at_s // 40 % 2 else 0)
-        return {
-            "endpoint": endpoint,
-            "replica": replica,
-            "epoch": "1",
-            "at_s": at_s,
-            "source": "engine",
-            "running": running,
-            "waiting": self._dice.randrange(3),
-        }
 
 
 class Troubled:
@@ -150,15 +114,6 @@ class Troubled:
         assert self.sink is not None
         await self.line.settle(self.sink, timeout_s=120)
         await self.line.drain(self.sink)
-
-
-async def replayed(line: Line, endpoint: str, policies: Path) -> list[dict[str, object]]:
-    """The decisions of an export's replay."""
-    exported, out = line.folder / f"{endpoint}.jsonl", line.folder / f"{endpoint}.out.jsonl"
-    await line.run("export", "--endpoint", endpoint, "--out", str(exported))
-    await line.run("replay", "--policies", str(policies), "--telemetry", str(exported), "--out", str(out))
-    decisions = [json.loads(text) for text in out.read_text().splitlines()]
-    return [{key: value for key, value in decision.items() if key != "topic"} for decision in decisions]
 
 
 async def check(line: Line, load: Load, policies: Path) -> None:
