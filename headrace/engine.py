@@ -56,6 +56,11 @@ class LlamaServer:
     def is_running(self) -> bool:
         return self._process is not None and self._process.poll() is None
 
+    @property
+    def process(self) -> subprocess.Popen[bytes]:
+        """The server's process. Raises RuntimeError where none runs."""
+        return self._running()
+
     async def start(self, timeout_s: float = START_TIMEOUT_S) -> None:
         """Start it and return when `/health` answers 200.
 

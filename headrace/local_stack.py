@@ -2,6 +2,7 @@
 
 import asyncio
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 from headrace.broker import EmbeddedBroker
@@ -47,21 +48,26 @@ class LocalStack:
         await create_topics(self._settings.access_to(bootstrap), self._settings.topic_names, wanted)
         return bootstrap
 
-    async def start_sink(self, tables: str) -> Child:
+    async def start_sink(self, tables: str, *flags: str) -> Child:
         """Start the sink on a folder, which is made, or on an address of tables; returns when it is ready."""
         if "://" not in tables:
             try:
                 await asyncio.to_thread(Path(tables).mkdir, parents=True, exist_ok=True)
             except OSError as error:
                 raise CannotRunError(f"{tables}: {error.strerror}", ExitCode.STORAGE) from error
-        return await self._start("sink", "sink", {"HEADRACE_TABLES": tables})
+        return await self._start("sink", ["sink", *flags], {"HEADRACE_TABLES": tables})
 
     async def start_worker(self, number: int) -> Child:
         """Start one worker; returns when it is ready."""
-        return await self._start(f"worker-{number}", "worker", {})
+        return await self._start(f"worker-{number}", ["worker"], {})
 
-    async def _start(self, name: str, command: str, env: dict[str, str]) -> Child:
+    async def start_collector(self, endpoint: str, engines: Mapping[str, str]) -> Child:
+        """Start the collector of one endpoint's engines, URL by replica; returns when their first samples are sent."""
+        replicas = [flag for name, url in engines.items() for flag in ("--replica", f"{name}={url}")]
+        return await self._start(f"collect-{endpoint}", ["collect", "--endpoint", endpoint, *replicas], {})
+
+    async def _start(self, name: str, command: list[str], env: dict[str, str]) -> Child:
         kafka = {**environment_of(self._settings, "kafka"), "HEADRACE_BOOTSTRAP": self.bootstrap}
-        child = self._children.start(name, headrace_command(command), {**kafka, **self._clock.to_environment(), **env})
+        child = self._children.start(name, headrace_command(*command), {**kafka, **self._clock.to_environment(), **env})
         await self._children.wait_ready(child)
         return child
