@@ -70,10 +70,10 @@ class TableSpec:
 
 @dataclass(frozen=True, kw_only=True)
 class Appended:
-    """`rows` were written by this call; `version` is the table's version after it."""
+    """`rows` were written by this call; `version` is that of its commit, None where there was nothing to commit."""
 
     rows: int
-    version: int
+    version: int | None
 
 
 class AppendTable:
@@ -114,7 +114,7 @@ class AppendTable:
         written. In both cases it may be called again with the same slices, or others.
         """
         appended = self._retrying(lambda: self._append(slices))
-        if appended.version % CHECKPOINT_EVERY == 0:
+        if appended.version is not None and appended.version % CHECKPOINT_EVERY == 0:
             self._checkpoint()
         return appended
 
@@ -166,7 +166,7 @@ class AppendTable:
         handle = self._open()
         parts = remaining(slices, self._versions(handle, [part.app_id for part in slices]))
         if not parts:
-            return Appended(rows=0, version=handle.version())
+            return Appended(rows=0, version=None)
         rows = pa.concat_tables(part.rows for part in parts)
         self._faults.reached(Point.BEFORE_COMMIT, self.spec.name)
         write_deltalake(

@@ -64,11 +64,15 @@ class Polled:
     end_offset: int
 
 
+class TopicMissingError(Exception):
+    """A topic was deleted; it may be made again."""
+
+
 class Shelf(Protocol):
     """Where the messages go. `begin` and `release` are not called while polled messages are under way."""
 
     async def table_ends(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, TableEnd]:
-        """Where the tables end. Raises KafkaError, or LookupError for a topic that is not there, to be asked again."""
+        """Where the tables end. Raises KafkaError, or TopicMissingError, to be asked again."""
         ...
 
     def begin(self, places: Iterable[Place]) -> None:
@@ -113,7 +117,7 @@ class TableReader(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka 
         self._consumer.subscribe(topics=list(topics), listener=self)
 
     def end(self) -> None:
-        """Whatever waits for brokers stops waiting."""
+        """Whatever waits for brokers, or for the group, stops waiting; nothing more is read."""
         self._ended = True
         self._drop_poll()
 
@@ -122,12 +126,16 @@ class TableReader(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka 
         self._misplaced |= {partition for partition in self._placed if partition.topic == topic}
 
     async def poll(self) -> list[Polled]:
-        """One entry for each placed partition; empty where a rebalance is under way. Returns within a second.
+        """One entry for each placed partition; empty where a rebalance is under way.
+
+        Returns within a second, but for a placing that waits for brokers; `end()` ends it.
 
         Raises SourceError, StorageError, KafkaError where it does not help to poll again.
         """
         if self._failure is not None:
             raise self._failure
+        if self._ended:
+            return []
         if not self._settled.is_set():
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._settled.wait(), POLL_MS / 1000)
@@ -228,7 +236,7 @@ class TableReader(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka 
             table_ends = await self._shelf.table_ends(partitions)
             beginnings = await self._consumer.beginning_offsets(list(partitions))
             ends = await self._consumer.end_offsets(list(partitions))
-        except (KafkaError, LookupError) as error:
+        except (KafkaError, TopicMissingError) as error:
             _log.warning("places_unknown", error=str(error))
             return []
         return [

@@ -6,7 +6,6 @@ tables' logs say; Kafka's committed offsets follow only for tools that show lag.
 """
 
 import asyncio
-import contextlib
 from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -23,7 +22,7 @@ from sinks.delta_table import AppendTable
 from sinks.errors import SourceError, StuckError
 from sinks.faults import Faults, NoFaults
 from sinks.flusher import Flusher, MisplacedError, TopicState
-from sinks.reader import Place, Polled, TableEnd, TableReader
+from sinks.reader import Place, Polled, TableEnd, TableReader, TopicMissingError
 from sinks.root import TableRoot
 from sinks.rows import table_spec
 from sinks.topic_ids import TopicIds
@@ -94,8 +93,13 @@ class DeltaSink:
         return TopicState(kafka_name=self._plan.names.real(topic), writer=writer)
 
     @property
+    def partitions(self) -> int:
+        """How many partitions this sink reads now."""
+        return 0 if self._reader is None else len(self._reader.placed)
+
+    @property
     def lag(self) -> int | None:
-        """Offsets that were not read yet, over all partitions; None while partitions are not assigned."""
+        """Offsets that were not read yet, over this sink's partitions; None while these are not assigned."""
         return self._lag if self._reader is not None and self._reader.settled else None
 
     async def run(self, stop: asyncio.Event) -> None:
@@ -134,7 +138,7 @@ class DeltaSink:
         )
         self._reader = reader = TableReader(consumer, self)
         self._flusher = Flusher(self._ids, consumer, self._threads, self._plan.faults)
-        watch = asyncio.create_task(self._watch_progress(reader))
+        beside = [asyncio.create_task(self._watch_progress(reader)), asyncio.create_task(_end_after(stop, reader))]
         try:
             await consumer.start()
             reader.subscribe(self._topics)
@@ -146,11 +150,11 @@ class DeltaSink:
                 raise self._failure
             await self._flush_everything(STOP_PATIENCE_S)
         finally:
-            watch.cancel()
+            for task in beside:
+                task.cancel()
             reader.end()
             self._flusher.give_up()
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(consumer.stop(), CLOSE_PATIENCE_S)
+            await _close(consumer)
         if self._failure is not None:
             raise self._failure
 
@@ -237,11 +241,14 @@ class DeltaSink:
             await asyncio.wait({self._start_flush(topic)})
 
     async def table_ends(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, TableEnd]:
-        """See reader.Shelf. Raises KafkaError, KeyError for a topic that is not there, StorageError."""
+        """See reader.Shelf. Raises KafkaError, TopicMissingError, StorageError."""
         grouped: dict[str, list[int]] = {}
         for name, number in partitions:
             grouped.setdefault(name, []).append(number)
         ids = await self._ids.of(grouped)
+        missing = grouped.keys() - ids.keys()
+        if missing:
+            raise TopicMissingError(", ".join(sorted(missing)))
         ends = {}
         for name, numbers in grouped.items():
             offsets = await asyncio.to_thread(self._topics[name].writer.next_offsets, ids[name], numbers)
@@ -266,3 +273,21 @@ class DeltaSink:
         for topic in self._topics.values():
             topic.buffer.clear()
         self._paused = False  # the next assignment begins with nothing paused
+
+
+async def _close(consumer: AIOKafkaConsumer) -> None:
+    """Leaves the group where that can be done soon.
+
+    In a task of its own: while brokers are away aiokafka ends its `stop()` with the cancellation of a fetch.
+    """
+    closing = asyncio.create_task(consumer.stop())
+    done, _ = await asyncio.wait({closing}, timeout=CLOSE_PATIENCE_S)
+    if not done or closing.cancelled() or closing.exception() is not None:
+        _log.info("consumer_not_closed_cleanly")
+        closing.cancel()
+
+
+async def _end_after(stop: asyncio.Event, reader: TableReader) -> None:
+    """A reader that waits for brokers would not notice by itself."""
+    await stop.wait()
+    reader.end()

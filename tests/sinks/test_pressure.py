@@ -76,6 +76,7 @@ async def test_a_write_that_outlives_its_partitions(deployment: Deployment, monk
     await assert_everything_once(deployment)
 
 
+@pytest.mark.slow
 async def test_a_broker_that_dies_and_comes_back(broker_factory: BrokerFactory, tmp_path: Path) -> None:
     broker = broker_factory()
     folder = tmp_path / "tables"
@@ -89,6 +90,10 @@ async def test_a_broker_that_dies_and_comes_back(broker_factory: BrokerFactory, 
         await asyncio.to_thread(broker.restart)
         await deployment.send(request_samples(100, first=200))
         await made.until(lambda: count(folder, REQUESTS) >= 300)
+        await asyncio.to_thread(broker.kill)
+        made.stop.set()
+        await asyncio.wait_for(made.task, 60)
+    await asyncio.to_thread(broker.restart)
     await assert_everything_once(deployment)
     await keep_everything(replace(deployment.plan(), group="another"))
     await assert_everything_once(deployment)
