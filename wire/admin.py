@@ -6,11 +6,12 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
 
+from aiokafka import TopicPartition
 from aiokafka.admin import NewTopic
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 from aiokafka.errors import TopicAlreadyExistsError, for_code
 
-from wire.kafka import AdminClient, KafkaAccess, open_admin
+from wire.kafka import AdminClient, KafkaAccess, open_admin, open_consumer
 from wire.topics import CO_PARTITIONED, TOPICS, TopicNames, TopicSpec
 
 PARTITIONS_DEFAULT = 12
@@ -18,6 +19,7 @@ RETENTION_BYTES = 1024**3
 """Byte limit of one partition of a topic that is not compacted: 1 GiB, with zstd some 18 million lean samples."""
 METADATA_TIMEOUT_S = 30.0
 _POLL_S = 0.05
+_RETRY_MS = 10
 
 
 class TopicsError(Exception):
@@ -86,7 +88,7 @@ async def create_topics(
     settings: TopicSettings | None = None,
     timeout_s: float = METADATA_TIMEOUT_S,
 ) -> list[str]:
-    """Makes the topics that are missing and waits until each has a leader; returns the logical names of the new ones.
+    """Makes the topics that are missing and waits until all can be written; returns the logical names of the new ones.
 
     Topics that exist are left as they are. Raises TopicsError, aiokafka's KafkaError where no broker answers.
     """
@@ -97,7 +99,8 @@ async def create_topics(
         if missing:
             response = await admin.create_topics([_new_topic(spec, names, settings) for spec in missing])
             _raise_refused(response.topic_errors)
-        await _until_led(admin, [names.real(topic) for topic in TOPICS], timeout_s)
+        led = await _until_led(admin, [names.real(topic) for topic in TOPICS], timeout_s)
+    await _until_answered(access, led, timeout_s)
     return [spec.name for spec in missing]
 
 
@@ -121,22 +124,37 @@ def _raise_refused(topic_errors: Sequence[tuple[Any, ...]]) -> None:
         raise TopicsError("\n".join(refused))
 
 
-async def _until_led(admin: AdminClient, kafka_names: list[str], timeout_s: float) -> None:
-    """New topics appear in the metadata a moment after they were made, and clients that ask before that fail."""
-    waiting = kafka_names
+async def _until_led(admin: AdminClient, kafka_names: list[str], timeout_s: float) -> list[TopicPartition]:
+    """New topics appear in the metadata a moment after they were made, and clients that ask before that fail.
+
+    Returns all partitions.
+    """
+    topics, waiting = [], kafka_names
     try:
         async with asyncio.timeout(timeout_s):
             while waiting:
-                waiting = [topic["topic"] for topic in await admin.describe_topics(kafka_names) if not _is_led(topic)]
+                topics = await admin.describe_topics(kafka_names)
+                waiting = [topic["topic"] for topic in topics if not _is_led(topic)]
                 if waiting:
                     await asyncio.sleep(_POLL_S)
     except TimeoutError:
         raise TopicsError("\n".join(f"{name}: no leader after {timeout_s} s" for name in waiting)) from None
+    return [TopicPartition(topic["topic"], part["partition"]) for topic in topics for part in topic["partitions"]]
 
 
 def _is_led(topic: Mapping[str, Any]) -> bool:
     partitions = topic["partitions"]
     return not topic["error_code"] and bool(partitions) and all(part["leader"] >= 0 for part in partitions)
+
+
+async def _until_answered(access: KafkaAccess, partitions: Sequence[TopicPartition], timeout_s: float) -> None:
+    """The metadata names a leader before it leads; a producer that writes until then warns at every retry."""
+    # The consumer is not given the topics: it would warn as well. So it finds out about one topic at each retry.
+    try:
+        async with asyncio.timeout(timeout_s), open_consumer(access, retry_backoff_ms=_RETRY_MS) as consumer:
+            await consumer.end_offsets(partitions)
+    except TimeoutError:
+        raise TopicsError(f"the topics cannot be read and written after {timeout_s} s") from None
 
 
 async def list_topics(access: KafkaAccess, names: TopicNames) -> list[TopicState]:

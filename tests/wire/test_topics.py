@@ -1,12 +1,15 @@
 """Topics on a real Kafka: made as the contract says, found again, and checked."""
 
+import asyncio
+import logging
+
 import pytest
 
 from records.enums import Source
 from records.telemetry import RequestSample
 from tests.conftest import Kafka
 from wire.admin import TopicsError, TopicSettings, check_topics, create_topics, list_topics
-from wire.kafka import KafkaAccess, open_admin
+from wire.kafka import KafkaAccess, open_admin, open_producer
 from wire.topics import CO_PARTITIONED, TOPIC_OF, TOPICS, TopicNames, key_of
 
 DAY_MS = "86400000"
@@ -79,6 +82,16 @@ async def test_topics_are_created_once_with_their_configuration(kafka: Kafka) ->
         if retention_ms is not None:
             assert (config["retention.ms"], config["retention.bytes"]) == (retention_ms, str(10**8))
         assert config["min.compaction.lag.ms"] == (lag_ms or "0")
+
+
+@pytest.mark.kafka
+async def test_new_topics_can_be_written_without_a_retry(kafka: Kafka, caplog: pytest.LogCaptureFixture) -> None:
+    access, names = KafkaAccess(bootstrap=kafka.bootstrap), TopicNames(kafka.prefix())
+    await create_topics(access, names)
+    async with open_producer(access) as producer:
+        sent = [await producer.send(names.real(topic), b"x", b"key", part) for topic in TOPICS for part in range(12)]
+        await asyncio.gather(*sent)
+    assert [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING] == []
 
 
 @pytest.mark.kafka
