@@ -187,6 +187,7 @@ class PartitionController:
         return due
 
     def _add(self, run: SampleRun, elements: NDArray[np.int64]) -> None:
+        run.doubt_past(elements)
         for report in self._registry.windows.add(run.columns, run.rows[elements], run.code[elements], run.states):
             count_report(report, run.columns, run.states, self.counts)
 

@@ -60,9 +60,9 @@ class CheckBook:
     findings: tuple[Finding, ...] = ()
     quarantined: frozenset[tuple[str, str, str]] = field(default_factory=frozenset)
 
-    def doubt(self) -> None:
-        """A second that was looked at has changed."""
-        self.looked_to = 0
+    def doubt(self, at_s: int) -> None:
+        """A second that was looked at has changed: what was found after it is to be found anew."""
+        self.looked_to = min(self.looked_to, at_s // TICK_S * TICK_S)
 
     def look(
         self, views: "Views", tick: int, oldest_s: int, quarantined: frozenset[tuple[str, str, str]]
@@ -159,6 +159,8 @@ def _has_stuck_queue(fields: _Fields) -> bool:
     completions only an idle replica gives it away.
     """
     waiting = fields["waiting"][:, -QUEUE_S:]
+    if not ((waiting[:, -1] > 0) & (waiting[:, -1] == waiting[:, 0])).any():
+        return False
     constant = (waiting[:, :1] > 0).ravel() & (waiting == waiting[:, :1]).all(axis=1)
     if not constant.any():
         return False
@@ -174,6 +176,9 @@ def _alternates(fields: _Fields) -> bool:
     """Whether a replica's counts jump to and fro between two steady sequences: two counters under one name."""
     for name in ("input_tokens", "output_tokens", "completions"):
         counts = fields[name][:, -ALTERNATING_S:]
+        last = counts[:, -2:]
+        if not (last.max(axis=1) >= ALTERNATING_RATIO * last.min(axis=1)).any():
+            continue
         even, odd = counts[:, ::2], counts[:, 1::2]
         low = np.minimum(even.max(axis=1), odd.max(axis=1))
         high = np.maximum(even.min(axis=1), odd.min(axis=1))

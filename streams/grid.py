@@ -79,7 +79,12 @@ class Grid:
     def epochs(self) -> tuple[str, ...]:
         """Each replica's current epoch: the one whose first record was read last."""
         order = self._source.reader.endpoint.epochs
-        return tuple(order.of((replica, None))[-1][0] for replica in self.replicas)
+        return tuple(order.of((replica, None))[-1].epoch for replica in self.replicas)
+
+    @property
+    def has_gateway(self) -> bool:
+        """Whether any router speaks of requests that no replica has."""
+        return self._has_gateway
 
     @property
     def gateway_heard(self) -> Mask:
@@ -102,7 +107,7 @@ class Grid:
         return tuple(
             Restart(*speaker, epoch, begun_s)
             for index, speaker in reader.restarted
-            for rank, (epoch, _) in enumerate(reader.epochs[index])
+            for rank, (epoch, *_) in enumerate(reader.epochs[index])
             if rank and begin_s <= (begun_s := reader.first_second(index, rank)) < stretch.held_to_s
         )
 
@@ -117,7 +122,7 @@ class Grid:
             for older, seconds in spoke.items():
                 for newer in (rank for rank in spoke if rank > older):
                     if seconds[-1] > reader.first_second(index, newer):
-                        names = reader.epochs[index][older][0], reader.epochs[index][newer][0]
+                        names = reader.epochs[index][older].epoch, reader.epochs[index][newer].epoch
                         found.append(TwoProcesses(*speaker, *names, int(seconds[-1])))
         return tuple(found)
 

@@ -13,12 +13,16 @@ from numpy.typing import NDArray
 from records.enums import Percentile
 from streams.histograms import quantile
 from streams.readings import WindowReading
+from streams.ready import FRESH_COVERAGE
+from streams.tallies import Tally, tally, tally_mask
 
 Matrix = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 
 E2E_UNKNOWN_S = 5.0
 """How long a request is taken to last where no end-to-end time is known (decisions.md, step 1)."""
+ACTIVITY = ("arrivals", "completions", "running", "waiting")
+"""Known zeros of these make a latency or a ratio undefined."""
 _FRACTIONS = {Percentile.P50: 0.5, Percentile.P90: 0.9, Percentile.P95: 0.95, Percentile.P99: 0.99}
 _NEEDS_STREAMS = frozenset({"ttft_ms", "tpot_ms"})
 
@@ -34,110 +38,96 @@ class Measured:
     is_undefined: bool = False
 
 
-def total(reading: WindowReading, matrix: Matrix, gateway: Matrix | None) -> Measured:
-    """The mean over the window of the sum over all replicas, and what no replica has (`gateway`, (seconds,)).
+def total(reading: WindowReading, found: Tally, gateway: str | None = None) -> Measured:
+    """The mean over the window of the sum over all replicas, and of what no replica has (`gateway`: a field, or
+    `inflight`).
 
     A ready replica's unknown seconds count with the mean of its known ones; those of others count as nothing.
     """
-    seconds = reading.seconds
-    known = ~np.isnan(matrix) & seconds.alive
-    parts = _per_replica(reading, matrix, known)
-    coverage = seconds.coverage(known)
-    has_gateway = False
-    if gateway is not None:
-        share = _gateway_share(reading, gateway)
-        if share is not None:
-            value, gateway_coverage = share
-            parts.append(value)
-            has_gateway = True
-            coverage = gateway_coverage if not seconds.seconds else min(coverage, gateway_coverage)
-    if not has_gateway and not known.any():
+    seconds, observed_s = reading.seconds, reading.observed_s
+    counts = found.counts
+    expected = np.maximum(counts, np.where(counts > 0, np.minimum(seconds.expected, observed_s), 0))
+    parts: list[float] = (found.sums / np.maximum(counts, 1) * expected / observed_s).tolist()
+    coverage = found.coverage(seconds)
+    held = None if gateway is None else _gateway_share(reading, gateway)
+    if held is not None:
+        parts.append(held[0])
+        coverage = min(coverage, held[1]) if seconds.seconds else held[1]
+    elif not found.is_known:
         return Measured(None, coverage)
-    return Measured(fsum(parts), coverage, _measured_on(reading, known))
+    return Measured(fsum(parts), coverage, found.measured)
 
 
-def _per_replica(reading: WindowReading, matrix: Matrix, known: Mask) -> list[float]:
-    """Each replica's part of the mean over the window."""
-    sums = np.where(known, matrix, 0.0).sum(axis=1)
-    counts = np.count_nonzero(known, axis=1)
-    expected = np.maximum(counts, np.where(counts > 0, np.minimum(reading.seconds.expected, reading.observed_s), 0))
-    parts: list[float] = (sums / np.maximum(counts, 1) * expected / reading.observed_s).tolist()
-    return parts
+def _gateway_share(reading: WindowReading, field: str) -> tuple[float, float] | None:
+    """What the gateway adds to the window's mean, and its coverage; null where it never spoke in the last 300 s.
 
-
-def _gateway_share(reading: WindowReading, gateway: Matrix) -> tuple[float, float] | None:
-    """What the gateway adds to the window's mean, and its coverage; null where it does not speak and need not.
-
-    Its seconds are those since it was first heard in the last 300 s. One whose last word was that it holds nothing may
-    be silent.
+    Its seconds are those since it was first heard in them. One whose last word was that it holds nothing may be silent.
     """
-    known = ~np.isnan(gateway)
-    count = int(np.count_nonzero(known))
-    if not count:
+    if not reading.grid.has_gateway:
         return None
-    first = int(np.argmax(known))
-    expected = len(known) - first if reading.tick.gateway_first_s >= reading.first_s else len(known)
-    last_value = float(gateway[len(known) - 1 - int(np.argmax(known[::-1]))])
-    value = float(np.where(known, gateway, 0.0).sum())
-    if last_value == 0.0:
+    recent = reading.tick.recent.gateway(field)
+    ever = np.flatnonzero(~np.isnan(recent))
+    if not len(ever):
+        return None
+    held = reading.gateway(field)
+    known = ~np.isnan(held)
+    count = int(np.count_nonzero(known))
+    first_s = reading.tick.recent.first_s + int(ever[0])
+    expected = max(1, min(len(held), reading.tick.tick - first_s))
+    value = float(np.where(known, held, 0.0).sum())
+    if recent[ever[-1]] == 0:
         return value / reading.observed_s, 1.0 if reading.seconds.seconds else count / expected
-    return value / count * min(expected, reading.observed_s) / reading.observed_s, count / expected
+    if not count:
+        return 0.0, 0.0
+    return value / count * min(expected, reading.observed_s) / reading.observed_s, min(1.0, count / expected)
 
 
-def mean(reading: WindowReading, matrix: Matrix) -> Measured:
+def mean(reading: WindowReading, found: Tally) -> Measured:
     """The mean over the ready replicas of each one's mean over its known ready seconds."""
-    known = ~np.isnan(matrix) & reading.seconds.ready
-    counts = np.count_nonzero(known, axis=1)
-    measured = counts > 0
-    coverage = reading.seconds.coverage(known)
-    replicas = int(np.count_nonzero(measured))
-    if not replicas:
-        return Measured(None, coverage)
-    means = np.where(known, matrix, 0.0).sum(axis=1)[measured] / counts[measured]
-    return Measured(fsum(means.tolist()) / replicas, coverage, replicas)
+    measured = found.ready_counts > 0
+    coverage = found.coverage(reading.seconds)
+    means = (found.ready_sums[measured] / found.ready_counts[measured]).tolist()
+    return Measured(fsum(means) / len(means) if means else None, coverage, len(means))
 
 
 def inflight(reading: WindowReading) -> Measured:
     """decisions.md, step 1: running + waiting, and what was turned away would be in flight for as long as a request
     lasts."""
-    grid = reading.grid
-    gateway_running = grid.gateway("running")
-    held = np.where(np.isnan(gateway_running), 0.0, gateway_running) + grid.gateway("waiting")
-    inside = total(reading, grid.field("running") + grid.field("waiting"), held)
+    inside = total(reading, reading.tally("inflight"), "inflight")
     if inside.value is None:
         return inside
-    rejected = np.nansum(np.where(reading.seconds.alive, grid.field("rejections"), 0.0), axis=1)
-    count = fsum([*rejected.tolist(), float(np.nansum(grid.gateway("rejections")))])
-    if not count:
+    rejections = reading.tally("rejections")
+    turned_away = fsum(rejections.sums.tolist())
+    if reading.grid.has_gateway:
+        turned_away += float(np.nansum(reading.gateway("rejections")))
+    if not turned_away:
         return inside
     mean_ms = reading.tick.e2e_recent.mean
     lasting_s = E2E_UNKNOWN_S if mean_ms is None else mean_ms / 1000
-    turned_away = count / reading.observed_s * lasting_s
-    return Measured(inside.value + turned_away, inside.coverage, inside.replicas)
+    return Measured(inside.value + turned_away / reading.observed_s * lasting_s, inside.coverage, inside.replicas)
 
 
 def throughput(reading: WindowReading) -> Measured:
     """Output tokens a second; unknown in seconds of which nothing was streamed."""
     tokens = reading.grid.field("output_tokens")
-    return total(reading, np.where(reading.grid.field("streamed_fraction") == 0, np.nan, tokens), None)
+    streamed = np.where(reading.grid.field("streamed_fraction") == 0, np.nan, tokens)
+    return total(reading, tally(streamed, reading.seconds))
 
 
 def gpu_mean(reading: WindowReading, which: int) -> Measured:
     """`which`: 0 for utilisation, 1 for memory. GPU samples come apart from requests, and have a grid of their own."""
-    gpus = reading.tick.gpus
-    names = reading.tick.counted
-    if gpus is None or not names:
+    gpus, tick = reading.tick.gpus, reading.tick.tick
+    if gpus is None:
         return Measured(None, 0.0)
-    replicas = reading.tick.state.supply.replicas
     means, covered, seconds = [], 0, 0
-    for name in names:
-        first_s = max(reading.first_s, replicas[name].since_s)
-        if first_s >= reading.tick.tick:
+    for name in reading.tick.counted:
+        first_s = max(reading.first_s, reading.tick.state.supply.replicas[name].since_s)
+        if first_s >= tick:
             continue
-        values = gpus.means(name, first_s, reading.tick.tick)[which]
+        values = gpus.means(name, first_s, tick)[which]
         known = ~np.isnan(values)
-        seconds += len(values)
         count = int(np.count_nonzero(known))
+        seconds += len(values)
         covered += count
         if count:
             means.append(float(np.where(known, values, 0.0).sum()) / count)
@@ -148,64 +138,62 @@ def gpu_mean(reading: WindowReading, which: int) -> Measured:
 def cache_hit_rate(reading: WindowReading) -> Measured:
     """The mean over ready replicas of cached / input tokens; undefined where no replica read a token."""
     cached, tokens = reading.grid.field("cached_tokens"), reading.grid.field("input_tokens")
-    known = ~np.isnan(cached) & ~np.isnan(tokens) & reading.seconds.ready
-    coverage = reading.seconds.coverage(known)
-    hits = np.where(known, cached, 0.0).sum(axis=1)
-    reads = np.where(known, tokens, 0.0).sum(axis=1)
-    used = reads > 0
-    replicas = int(np.count_nonzero(used))
-    if not replicas:
+    hits = tally(np.where(np.isnan(tokens), np.nan, cached), reading.seconds)
+    reads = tally(np.where(np.isnan(cached), np.nan, tokens), reading.seconds)
+    coverage = reads.coverage(reading.seconds)
+    used = reads.ready_sums > 0
+    if not used.any():
         return Measured(None, coverage, is_undefined=known_empty(reading) is not None)
-    rates = np.minimum(1.0, hits[used] / reads[used])
-    return Measured(fsum(rates.tolist()) / replicas, coverage, replicas)
+    rates = np.minimum(1.0, hits.ready_sums[used] / reads.ready_sums[used]).tolist()
+    return Measured(fsum(rates) / len(rates), coverage, len(rates))
 
 
 def latency(reading: WindowReading, field: str, percentile: Percentile) -> Measured:
-    """A percentile in ms of all requests of the window, from the merged histogram."""
-    grid = reading.grid
+    """A percentile in ms of all requests of the window, from the merged histogram.
+
+    A second without one says nothing finished, if the replica has histograms at all or finished nothing.
+    """
     empty = known_empty(reading)
     if empty is not None:
         return Measured(None, empty, is_undefined=True)
-    idle = _idle(reading)
-    streamed = grid.field("streamed_fraction")
-    unstreamed = streamed == 0 if field in _NEEDS_STREAMS else np.zeros_like(idle)
-    known = (grid.present(field) | idle) & ~unstreamed
-    coverage = reading.seconds.coverage(known)
-    if unstreamed.any() and not (grid.present(field) & ~unstreamed).any():
-        return Measured(None, coverage)
-    found = quantile(grid.histogram(field), _FRACTIONS[percentile])
-    if found is None:
-        return Measured(None, coverage)
-    if not reading.seconds.seconds:
-        coverage = 1.0
-    return Measured(found.value, coverage, _measured_on(reading, known))
+    grid = reading.grid
+    heard = grid.heard
+    found = quantile(reading.histogram(field), _FRACTIONS[percentile])
+    streams = _streams(reading) if field in _NEEDS_STREAMS else None
+    if found is None or (streams is not None and not streams.any()):
+        return Measured(None, _share(reading, heard))
+    speaks = grid.present(field).any(axis=1) | ~(reading.tally("completions").sums > 0)
+    known = heard & speaks[:, None] if streams is None else heard & speaks[:, None] & streams
+    counts = tally_mask(known, reading.seconds)
+    coverage = int(counts.sum()) / reading.seconds.seconds if reading.seconds.seconds else 1.0
+    return Measured(found.value, coverage, int(np.count_nonzero(counts)))
+
+
+def _streams(reading: WindowReading) -> Mask | None:
+    """bool (replicas, seconds): all but where it is known that nothing was streamed; null where that is everywhere."""
+    unstreamed = reading.grid.field("streamed_fraction") == 0
+    return ~unstreamed if unstreamed.any() else None
+
+
+def _share(reading: WindowReading, mask: Mask) -> float:
+    """The share of the ready replicas' seconds that a mask marks."""
+    seconds = reading.seconds
+    return int(tally_mask(mask, seconds).sum()) / seconds.seconds if seconds.seconds else 0.0
 
 
 def known_empty(reading: WindowReading) -> float | None:
-    """The coverage of the known zeros of arrivals, completions, running and waiting, null where any is above zero or
-    too little is known to say so."""
-    grid, seconds = reading.grid, reading.seconds
-    gateway_busy = any(np.nansum(grid.gateway(name)) > 0 for name in ("arrivals", "completions", "running", "waiting"))
-    if gateway_busy:
+    """The coverage of the known zeros of ACTIVITY, null where any is above zero or too little is known to say so."""
+    if any(reading.tally(name).is_above_zero() for name in ACTIVITY):
         return None
-    fields = [grid.arrivals, *(grid.field(name) for name in ("completions", "running", "waiting"))]
-    if any(np.nansum(np.where(seconds.alive, field, 0.0)) > 0 for field in fields):
+    grid = reading.grid
+    if grid.has_gateway and any(np.nansum(reading.gateway(name)) > 0 for name in ACTIVITY):
         return None
-    coverage = seconds.coverage(_idle(reading))
-    if not seconds.seconds:
+    if reading.seconds.seconds:
+        idle: Mask = grid.arrivals == 0
+        for name in ACTIVITY[1:]:
+            idle &= grid.field(name) == 0
+        coverage = _share(reading, idle)
+    else:
         heard = grid.gateway_heard
         coverage = int(np.count_nonzero(heard)) / len(heard)
-    return coverage if coverage >= 0.9 else None
-
-
-def _idle(reading: WindowReading) -> Mask:
-    """bool (replicas, seconds): nothing came, left, ran or waited."""
-    grid = reading.grid
-    idle: Mask = grid.arrivals == 0
-    for name in ("completions", "running", "waiting"):
-        idle &= grid.field(name) == 0
-    return idle
-
-
-def _measured_on(reading: WindowReading, known: Mask) -> int:
-    return int(np.count_nonzero((known & reading.seconds.ready).any(axis=1)))
+    return coverage if coverage >= FRESH_COVERAGE else None

@@ -3,12 +3,11 @@
 from dataclasses import dataclass
 from math import fsum
 
-import numpy as np
-
 from decisions.model_units import batch_units, unit_utilization
 from records.policy import ModelCoefficients
-from streams.measures import Matrix, Measured, known_empty, total
+from streams.measures import Measured, known_empty, total
 from streams.readings import WindowReading
+from streams.tallies import Tally
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,14 +23,13 @@ class Shape:
 def model_unit_utilization(reading: WindowReading) -> Measured:
     """decisions.md, "Model units". Unknown without coefficients; at no ready replica there is nothing to be used."""
     coefficients = reading.tick.policy.model.coefficients
-    grid = reading.grid
     if coefficients is None:
         return Measured(None, 0.0)
     if not reading.seconds.seconds:
         empty = known_empty(reading)
         return Measured(None, empty or 0.0, is_undefined=empty is not None)
-    arrivals = total(reading, np.where(np.isnan(grid.field("waiting")), np.nan, grid.arrivals), None)
-    waiting = total(reading, grid.field("waiting"), grid.gateway("waiting"))
+    arrivals = total(reading, reading.tally("arrivals"))
+    waiting = total(reading, reading.tally("waiting"), "waiting")
     if arrivals.value is None or waiting.value is None:
         return Measured(None, arrivals.coverage)
     shape = recent_shape(reading.tick.recent)
@@ -46,17 +44,17 @@ def model_unit_utilization(reading: WindowReading) -> Measured:
 
 def recent_shape(reading: WindowReading) -> Shape:
     """`reading` is that of the last 300 s."""
-    grid = reading.grid
-    completions = _sum(reading, grid.field("completions"))
+    completions = _sum(reading.tally("completions"))
     if not completions:
         return Shape(None, None, 0.0, None)
-    tokens, cached = grid.field("input_tokens"), grid.field("cached_tokens")
-    both = np.where(np.isnan(tokens) | np.isnan(cached), np.nan, tokens)
-    read, hit = _sum(reading, both), _sum(reading, np.where(np.isnan(both), np.nan, cached))
-    means = [
-        _mean(_sum(reading, grid.field(name)), completions) for name in ("input_tokens", "output_tokens", "images")
-    ]
-    return Shape(means[0], means[1], min(1.0, hit / read) if read and hit is not None else 0.0, means[2])
+    read, hit = _sum(reading.tally("input_tokens")), _sum(reading.tally("cached_tokens"))
+    output, images = _sum(reading.tally("output_tokens")), _sum(reading.tally("images"))
+    return Shape(
+        _mean(read, completions),
+        _mean(output, completions),
+        min(1.0, hit / read) if read and hit is not None else 0.0,
+        _mean(images, completions),
+    )
 
 
 def _arrived_units(
@@ -65,9 +63,8 @@ def _arrived_units(
     """Model units that arrived a second; null where the requests' sizes are unknown."""
     if arrivals == 0:
         return 0.0
-    grid = reading.grid
-    tokens = total(reading, grid.field("arrived_input_tokens"), None).value
-    output = total(reading, grid.field("arrived_output_tokens_estimate"), None).value
+    tokens = total(reading, reading.tally("arrived_input_tokens")).value
+    output = total(reading, reading.tally("arrived_output_tokens_estimate")).value
     if tokens is None and shape.input is not None:
         tokens = shape.input * arrivals
     if output is None and shape.output is not None:
@@ -93,12 +90,9 @@ def _waiting_units(
     return waiting * batch_units(coefficients, 1.0, shape.input - cached, shape.output, cached, shape.images or 0.0)
 
 
-def _sum(reading: WindowReading, matrix: Matrix) -> float | None:
+def _sum(found: Tally) -> float | None:
     """Over all seconds that are known; null where none is."""
-    known = ~np.isnan(matrix) & reading.seconds.alive
-    if not known.any():
-        return None
-    return fsum(np.where(known, matrix, 0.0).sum(axis=1).tolist())
+    return fsum(found.sums.tolist()) if found.is_known else None
 
 
 def _mean(amount: float | None, completions: float) -> float | None:

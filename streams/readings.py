@@ -1,7 +1,6 @@
 """What one tick reads of one endpoint: its grid, which replicas are ready, and what is not to be trusted."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -14,7 +13,8 @@ from streams.endpoint_windows import EndpointWindow
 from streams.gpus import GpuWindows
 from streams.grid import Grid
 from streams.histograms import MergedHistogram
-from streams.ready import ReadySeconds, ready_seconds
+from streams.ready import make_roster, ready_seconds
+from streams.tallies import Matrix, Tally, tally
 
 _NO_SERVER = frozenset(
     {
@@ -27,28 +27,56 @@ _NO_SERVER = frozenset(
 )
 
 
-@dataclass(frozen=True, slots=True, eq=False)
 class WindowReading:
     """One window of a tick: its grid, the seconds in which replicas were ready, and the newest cross-check that failed
-    in it.
+    in it. What was added up once is kept.
 
     `observed_s` is how much of it has been read: the seconds before an endpoint's first record are unknown, not zero.
     """
 
-    tick: "TickReading"
-    length_s: int
-    grid: Grid
-    seconds: ReadySeconds
-    failed_check: Check | None
-    observed_s: int
+    def __init__(self, tick: "TickReading", length_s: int) -> None:
+        self.tick, self.length_s = tick, length_s
+        self.first_s = tick.tick - length_s
+        self.grid = tick.grid if self.first_s == tick.grid.first_s else tick.grid.since(self.first_s)
+        self.seconds = ready_seconds(tick.roster, self.first_s, tick.tick)
+        self.observed_s = min(length_s, max(1, tick.tick - tick.state.observed_from_s))
+        self._tallies: dict[str, Tally] = {}
+        self._histograms: dict[str, MergedHistogram] = {}
 
     @property
     def observed_share(self) -> float:
         return self.observed_s / self.length_s
 
-    @property
-    def first_s(self) -> int:
-        return self.grid.first_s
+    @cached_property
+    def failed_check(self) -> Check | None:
+        return self.tick.failed_check(self)
+
+    def tally(self, name: str) -> Tally:
+        """A field's sums by replica; `inflight` is running + waiting, `arrivals` follow from others where nobody
+        counts them."""
+        found = self._tallies.get(name)
+        if found is None:
+            grid = self.grid
+            if name == "inflight":
+                matrix = grid.field("running") + grid.field("waiting")
+            else:
+                matrix = grid.arrivals if name == "arrivals" else grid.field(name)
+            found = self._tallies[name] = tally(matrix, self.seconds)
+        return found
+
+    def gateway(self, name: str) -> Matrix:
+        """float64 (seconds,), NaN = unknown: a field of requests that no replica has; none of them runs, so what waits
+        is all that is in flight where `running` is not told."""
+        if name != "inflight":
+            return self.grid.gateway(name)
+        running = self.grid.gateway("running")
+        return np.where(np.isnan(running), 0.0, running) + self.grid.gateway("waiting")
+
+    def histogram(self, field: str) -> MergedHistogram:
+        found = self._histograms.get(field)
+        if found is None:
+            found = self._histograms[field] = self.grid.histogram(field)
+        return found
 
 
 class TickReading:
@@ -66,6 +94,8 @@ class TickReading:
         self.ready: tuple[str, ...] = tuple(sorted(ready))
         self.unheard = tuple(name for name in self.ready if tick - state.unheard_since_s(name) >= patience_s)
         self.counted = tuple(name for name in self.ready if name not in self.unheard)
+        self.roster = make_roster(self.grid.replicas, state.supply.replicas, self.counted)
+        self._windows: dict[int, WindowReading] = {}
         self.findings: tuple[Finding, ...] = state.checks.look(
             self._views(), tick, tick - state.span_s, self.quarantined
         )
@@ -79,38 +109,32 @@ class TickReading:
         return self._window.gpus
 
     def window(self, length_s: int) -> WindowReading:
-        first_s = self.tick - length_s
-        grid = self.grid if length_s == self.state.span_s else self.grid.since(first_s)
-        seconds = ready_seconds(grid.replicas, self.state.supply.replicas, self.counted, first_s, self.tick)
-        observed_s = min(length_s, max(1, self.tick - self.state.observed_from_s))
-        return WindowReading(self, length_s, grid, seconds, self._failed_check(length_s, grid), observed_s)
+        found = self._windows.get(length_s)
+        if found is None:
+            found = self._windows[length_s] = WindowReading(self, length_s)
+        return found
 
-    @cached_property
+    @property
     def recent(self) -> WindowReading:
         """The last 300 s: how far back something must have been heard to be stale, and what means are taken over."""
         return self.window(STALE_S)
 
-    @cached_property
+    @property
     def e2e_recent(self) -> MergedHistogram:
         """`e2e_ms` over the last 300 s."""
-        return self.recent.grid.histogram("e2e_ms")
+        return self.recent.histogram("e2e_ms")
 
-    @cached_property
-    def gateway_first_s(self) -> int:
-        """The first second of the last 300 s in which a router spoke of requests without a replica; the tick if none
-        did."""
-        heard = self.recent.grid.gateway_heard
-        return self.recent.first_s + int(np.argmax(heard)) if heard.any() else self.tick
-
-    def _failed_check(self, length_s: int, grid: Grid) -> Check | None:
+    def failed_check(self, reading: WindowReading) -> Check | None:
+        """The newest cross-check that failed in a window, null where all held."""
         for finding in reversed(self.findings):
-            if finding.tick > self.tick - length_s:
+            if finding.tick > reading.first_s:
                 return finding.check
+        grid = reading.grid
         if any(pair.replica in self.counted or not pair.replica for pair in grid.two_processes):
             return Check.TWO_PROCESSES
         if self.quarantined and any(name in self.counted and not _is_heard(grid, name) for name in grid.quarantined):
             return Check.CLOCK
-        if self._serves_without_replica(grid):
+        if grid.has_gateway and self._serves_without_replica(grid):
             return Check.COMPLETIONS_WITHOUT_REPLICA
         return None
 

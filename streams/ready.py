@@ -1,6 +1,6 @@
 """Which seconds of which replicas a window is about: those that are ready, and those that are merely alive."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,50 +10,64 @@ from records.enums import ReplicaState
 from records.supply_memory import ReplicaMemory
 
 Mask = NDArray[np.bool_]
+Ints = NDArray[np.int64]
 
 FRESH_COVERAGE = 0.9
 """Share of the ready replicas' seconds from which on a value is fresh (decisions.md)."""
 _ENDED = frozenset({ReplicaState.GONE, ReplicaState.FAILED})
+_ALWAYS_S = 2**60
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Roster:
+    """The replicas of a grid, in its order: each is ready from `ready_s` on (never, if it is not ready now or given up
+    hearing), and alive before `ended_s`. `silent_s`: since when the ready ones are ready that the grid has not."""
+
+    ready_s: Ints
+    ended_s: Ints
+    silent_s: tuple[int, ...]
+
+
+def make_roster(names: Sequence[str], replicas: Mapping[str, ReplicaMemory], counted: Sequence[str]) -> Roster:
+    """`counted` are the ready replicas that are not given up hearing."""
+    ready_s = [_ALWAYS_S] * len(names)
+    ended_s = [_ALWAYS_S] * len(names)
+    place = {name: index for index, name in enumerate(names)}
+    silent = []
+    for name in counted:
+        index = place.get(name)
+        if index is None:
+            silent.append(replicas[name].since_s)
+        else:
+            ready_s[index] = replicas[name].since_s
+    for index, name in enumerate(names):
+        known = replicas.get(name)
+        if known is not None and known.state in _ENDED:
+            ended_s[index] = known.since_s
+    return Roster(np.array(ready_s, np.int64), np.array(ended_s, np.int64), tuple(silent))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ReadySeconds:
-    """A window `[first_s, end_s)` of the replicas in a grid's order.
+    """A window of the replicas in a grid's order.
 
-    `ready` bool (replicas, seconds): seconds in which the replica was ready, of replicas that are ready now and not
-    given up hearing. `alive` the same shape: all but what came from replicas after they were gone. `expected` int64
-    (replicas,): ready seconds of each; `seconds`: those of all ready replicas, heard or not.
+    `expected` int64 (replicas,): ready seconds of each; `seconds`: those of all ready replicas, heard or not.
+    `ready` and `alive` bool (replicas, seconds): which seconds these are, and which are not those of replicas that
+    have ended; null where all of them are.
     """
 
-    ready: Mask
-    alive: Mask
-    expected: NDArray[np.int64]
+    expected: Ints
     seconds: int
-
-    def coverage(self, known: Mask) -> float:
-        """The share of the ready seconds that `known` (replicas, seconds) marks; 0 where there are none."""
-        if not self.seconds:
-            return 0.0
-        return int(np.count_nonzero(known & self.ready)) / self.seconds
+    ready: Mask | None
+    alive: Mask | None
 
 
-def ready_seconds(
-    names: Sequence[str], replicas: dict[str, ReplicaMemory], counted: Sequence[str], first_s: int, end_s: int
-) -> ReadySeconds:
-    """`counted` are the ready replicas that are not given up hearing."""
+def ready_seconds(roster: Roster, first_s: int, end_s: int) -> ReadySeconds:
     length = end_s - first_s
-    starts = np.full(len(names), length, np.int64)
-    ends = np.full(len(names), length, np.int64)
-    seconds = 0
-    place = {name: index for index, name in enumerate(names)}
-    for name in counted:
-        start = min(length, max(0, replicas[name].since_s - first_s))
-        seconds += length - start
-        if name in place:
-            starts[place[name]] = start
-    for index, name in enumerate(names):
-        known = replicas.get(name)
-        if known is not None and known.state in _ENDED:
-            ends[index] = min(length, max(0, known.since_s - first_s))
+    starts = np.minimum(np.maximum(roster.ready_s - first_s, 0), length)
+    expected = length - starts
+    silent = sum(length - min(length, max(0, since_s - first_s)) for since_s in roster.silent_s)
     column = np.arange(length)
-    return ReadySeconds(column >= starts[:, None], column < ends[:, None], length - starts, seconds)
+    ready = column >= starts[:, None] if starts.any() else None
+    alive = column < (roster.ended_s - first_s)[:, None] if (roster.ended_s < end_s).any() else None
+    return ReadySeconds(expected, int(expected.sum()) + silent, ready, alive)

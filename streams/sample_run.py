@@ -4,7 +4,7 @@ Endpoints are independent of each other between two passings of processing time,
 before any endpoint's next tick are added to the windows in one call.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -15,7 +15,10 @@ from streams.effects import Count, Counts
 from streams.endpoint_state import NEVER_S, EndpointState
 from streams.rebuild import REQUESTS, Run
 from streams.skew import SkewBook, SourceState, is_same, is_well, judge, source_key
-from streams.ticks import AHEAD_MAX_S, LATENESS_S, PATIENCE_S, first_ticks
+from streams.ticks import AHEAD_MAX_S, LATENESS_S, PATIENCE_S, TICK_S, first_ticks
+
+NEVER_LATE = -(2**60)
+"""The last tick of an endpoint that has none."""
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -39,6 +42,19 @@ class SampleRun:
     rows: Ints
     code: Ints
     end_s: Floats
+
+    def doubt_past(self, elements: Ints) -> None:
+        """Tell the endpoints of samples of seconds that a tick has looked at."""
+        last_tick = [
+            NEVER_LATE if state is None or state.next_tick is None or not state.has_ticked else state.next_tick - TICK_S
+            for state in self.states
+        ]
+        at_s, code = self.columns.at_s[self.rows[elements]], self.code[elements]
+        past = np.flatnonzero(at_s < np.array(last_tick, np.int64)[code])
+        for element in past.tolist():
+            state = self.states[int(code[element])]
+            if state is not None:
+                state.checks.doubt(int(at_s[element]))
 
     def note_newest(self) -> None:
         """Move the endpoints' watermarks past all samples."""

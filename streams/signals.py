@@ -2,8 +2,6 @@
 
 from dataclasses import dataclass
 
-import numpy as np
-
 from records.enums import ReplicaState, Source, SupplySource, ValueState
 from records.signals import (
     DownBlocker,
@@ -21,6 +19,7 @@ from streams.readings import TickReading, WindowReading
 from streams.ready import FRESH_COVERAGE
 from streams.skew import SourceState, is_well
 from streams.supply import has_given_up, is_starting
+from streams.tallies import tally_mask
 from streams.values import read_values
 
 DRAIN_FRACTION = 0.99
@@ -37,7 +36,7 @@ def make_signal(state: EndpointState, window: EndpointWindow, moment: TickMoment
     target = state.target
     spec = None if target is None else target.spec_replicas
     rollout = target is not None and target.rollout
-    drain = quantile(down.grid.histogram("e2e_ms"), DRAIN_FRACTION)
+    drain = quantile(down.histogram("e2e_ms"), DRAIN_FRACTION)
     return EndpointSignal(
         endpoint=state.endpoint,
         at_s=tick,
@@ -125,8 +124,7 @@ def _blockers(reading: TickReading, down: WindowReading) -> tuple[DownBlocker, .
 def _uncovered(reading: TickReading, down: WindowReading) -> list[str]:
     """Ready replicas that were heard in less than FRESH_COVERAGE of their ready seconds in the window."""
     grid, seconds = down.grid, down.seconds
-    heard = np.count_nonzero(grid.heard & seconds.ready, axis=1) if len(grid.replicas) else np.zeros(0, np.int64)
-    short = heard < FRESH_COVERAGE * seconds.expected
+    short = tally_mask(grid.heard, seconds) < FRESH_COVERAGE * seconds.expected
     covered = {name for name, is_short in zip(grid.replicas, short.tolist(), strict=True) if not is_short}
     replicas = reading.state.supply.replicas
     return [name for name in reading.counted if name not in covered and replicas[name].since_s < reading.tick]
@@ -134,33 +132,21 @@ def _uncovered(reading: TickReading, down: WindowReading) -> list[str]:
 
 def _drain_order(reading: TickReading, up: WindowReading) -> tuple[DrainCandidate, ...]:
     """Ready replicas by what they have in flight, those of which it is not known last; then by their cache's use."""
-    grid = up.grid
-    inflight = _row_means(up, grid.field("running") + grid.field("waiting"))
-    hits = _row_sums(up, grid.field("cached_tokens"))
-    tokens = _row_sums(up, grid.field("input_tokens"))
-    place = {name: index for index, name in enumerate(grid.replicas)}
+    inflight = up.tally("inflight")
+    hits, tokens = up.tally("cached_tokens").ready_sums.tolist(), up.tally("input_tokens").ready_sums.tolist()
+    sums, counts = inflight.ready_sums.tolist(), inflight.ready_counts.tolist()
+    place = {name: index for index, name in enumerate(up.grid.replicas)}
     found = []
     for name in reading.ready:
         index = place.get(name)
-        rate = None if index is None or not tokens[index] > 0 else min(1.0, max(0.0, hits[index] / tokens[index]))
-        found.append(
-            DrainCandidate(replica=name, inflight=None if index is None else inflight[index], cache_hit_rate=rate)
-        )
+        if index is None:
+            found.append(DrainCandidate(replica=name, inflight=None))
+            continue
+        rate = min(1.0, hits[index] / tokens[index]) if tokens[index] > 0 else None
+        mean = sums[index] / counts[index] if counts[index] else None
+        found.append(DrainCandidate(replica=name, inflight=mean, cache_hit_rate=rate))
     found.sort(key=lambda one: (one.inflight is None, one.inflight or 0.0, one.cache_hit_rate or 0.0, one.replica))
     return tuple(found)
-
-
-def _row_means(reading: WindowReading, matrix: np.typing.NDArray[np.float64]) -> list[float | None]:
-    known = ~np.isnan(matrix) & reading.seconds.ready
-    counts = np.count_nonzero(known, axis=1).tolist()
-    sums = np.where(known, matrix, 0.0).sum(axis=1).tolist()
-    return [total / count if count else None for total, count in zip(sums, counts, strict=True)]
-
-
-def _row_sums(reading: WindowReading, matrix: np.typing.NDArray[np.float64]) -> list[float]:
-    known = ~np.isnan(matrix) & reading.seconds.ready
-    sums: list[float] = np.where(known, matrix, 0.0).sum(axis=1).tolist()
-    return sums
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,7 +30,8 @@ class TickMaker:
         moment = _after_restore(state, moment)
         unread = [topic for topic in moment.offsets if topic not in state.first_offsets]
         if unread:
-            state.first_offsets = state.first_offsets | {topic: self.first_offsets.get(topic, 0) for topic in unread}
+            first_offsets = state.first_offsets | {topic: self.first_offsets.get(topic, 0) for topic in unread}
+            state.first_offsets = dict(sorted(first_offsets.items()))
         window = self.windows.of(state.endpoint)
         signal = make_signal(state, window, moment, tick)
         decisions = self._decide(state, signal)
@@ -59,9 +60,9 @@ class TickMaker:
 
 
 def _after_restore(state: EndpointState, moment: TickMoment) -> TickMoment:
-    """What was read before this process was born counts as read, as long as nothing newer was."""
+    """What was read before this process was born counts as read, as long as nothing newer was; topics by name."""
     offsets = moment.offsets
     for topic, offset in state.restored.items():
         if offsets.get(topic, 0) < offset:
             offsets[topic] = offset
-    return TickMoment(max(moment.processed_s, state.floor_s), offsets)
+    return TickMoment(max(moment.processed_s, state.floor_s), dict(sorted(offsets.items())))

@@ -52,13 +52,13 @@ def _judged(reading: WindowReading, metric: Metric) -> SignalValue:
 
 def measure(reading: WindowReading, metric: Metric) -> Measured:
     """One metric over one window, its state not yet judged."""
-    name, grid = metric.name, reading.grid
+    name = metric.name
     if name is MetricName.INFLIGHT_REQUESTS:
         return inflight(reading)
     if name in _TOTALS:
-        return total(reading, grid.field(_TOTALS[name]), grid.gateway(_TOTALS[name]))
+        return total(reading, reading.tally(_TOTALS[name]), _TOTALS[name])
     if name in _MEANS:
-        return mean(reading, grid.field(_MEANS[name]))
+        return mean(reading, reading.tally(_MEANS[name]))
     if name in _GPU_MEANS:
         return gpu_mean(reading, _GPU_MEANS[name])
     if name is MetricName.THROUGHPUT_PER_REPLICA:

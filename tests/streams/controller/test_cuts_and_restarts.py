@@ -35,21 +35,21 @@ def _read_again(plan: RewindPlan, arrivals: Sequence[Arrival]) -> list[Arrival]:
     ]
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", range(5))
 def test_the_cut_of_polls_changes_nothing(seed: int) -> None:
-    line = random_line(seed, 400)
+    line = random_line(seed, 350)
     one_by_one = feed_all(started(*POLICIES), line.arrivals)
-    assert len(one_by_one) > 150
-    for cut in range(3):
+    assert len(one_by_one) > 120
+    for cut in range(2):
         in_runs = feed_all(started(*POLICIES), line.arrivals, random.Random(cut))
         assert as_bytes(in_runs) == as_bytes(one_by_one)
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", range(10))
 def test_a_kill_at_any_point_changes_nothing(seed: int) -> None:
     """Several kills in a row, each somewhere after the last, with some of the ticks lost that were not committed."""
     rng = random.Random(seed)
-    line = random_line(seed, 700)
+    line = random_line(seed, 600)
     whole = feed_all(started(*POLICIES), line.arrivals, rng)
     committed: list[TickEffects] = []
     memories: dict[str, ControllerMemory] = {}
