@@ -56,12 +56,11 @@ class GridReader:
 
     def _index_epochs(self) -> None:
         """Each row's speaker and the place of its epoch in the speaker's order, counted from 0."""
-        self.speakers = frozenset(key.speaker for key in self.keys)
         order = {speaker: index for index, speaker in enumerate(dict.fromkeys(key.speaker for key in self.keys))}
         self.speaker = np.array([order[key.speaker] for key in self.keys], np.int64)
         self.epochs = [self.endpoint.epochs.of(speaker) for speaker in order]
-        """By speaker: (epoch, first second), oldest first."""
-        ranks = [{epoch: rank for rank, (epoch, _) in enumerate(epochs)} for epochs in self.epochs]
+        """By speaker, oldest first."""
+        ranks = [{span.epoch: rank for rank, span in enumerate(spans)} for spans in self.epochs]
         self.rank = np.array(
             [ranks[speaker][key.epoch] for speaker, key in zip(self.speaker.tolist(), self.keys, strict=True)], np.int64
         )
@@ -76,7 +75,7 @@ class GridReader:
     def first_second(self, speaker: int, rank: int) -> int:
         """The earliest second seen of an epoch."""
         rows = self.rows[(self.speaker == speaker) & (self.rank == rank)]
-        return int(self.table.first_s[rows].min(initial=self.epochs[speaker][rank][1]))
+        return int(self.table.first_s[rows].min(initial=self.epochs[speaker][rank].first_s))
 
 
 class GridSource:

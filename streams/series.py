@@ -87,20 +87,21 @@ class SeriesTable:
         return endpoint
 
     def key_of(self, identity: SeriesIdentity) -> SeriesKey | None:
-        """None for an engine's samples without a replica."""
-        endpoint, replica, epoch, source, reporter = identity
+        """None for an engine's samples without a replica. Its endpoint is made where there is none."""
+        name, replica, epoch, source, reporter = identity
         if not replica and source == Source.ENGINE:
             return None
-        return SeriesKey(endpoint, replica, epoch, source, replica if reporter is None else reporter)
+        return SeriesKey(self.endpoint(name).name, replica, epoch, source, replica if reporter is None else reporter)
+
+    def remember(self, identity: SeriesIdentity, row: int) -> None:
+        """Find the row by this spelling of the series' identity from now on."""
+        self._row_of[identity] = row
 
     def enter(self, key: SeriesKey, row: int, at_s: int) -> EpochSeen | None:
         """Give a new series its row; what is returned is its epoch, where that is new to a known speaker."""
         endpoint = self.endpoint(key.endpoint)
         endpoint.rows[key] = row
         endpoint.version += 1
-        self._row_of[key] = row
-        if key.reporter == key.replica:
-            self._row_of[(*key[:4], None)] = row
         if row >= len(self.first_s):
             self._grow_rows(max(64, row + row // 4))
         self.endpoint_of_row[row] = endpoint.code
@@ -118,7 +119,7 @@ class SeriesTable:
         endpoint.epochs.see(key.speaker, key.epoch, int(self.first_s[row]), int(self.last_s[row]))
         alive = frozenset(other.epoch for other in endpoint.rows if other.speaker == key.speaker)
         endpoint.epochs.trim(key.speaker, alive)
-        del self._row_of[key]
+        self._row_of.pop(key, None)
         self._row_of.pop((*key[:4], None), None)
         return row
 

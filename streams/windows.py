@@ -179,7 +179,7 @@ class Windows:
             if key is None:
                 series_rows[index] = UNATTRIBUTED
             else:
-                codes[index] = table.endpoint(key.endpoint).code
+                codes[index] = table.endpoints[key.endpoint].code
                 keys[index] = key
         at_s = columns.at_s[selected]
         attributed = series_rows != UNATTRIBUTED
@@ -187,7 +187,8 @@ class Windows:
         late[attributed] = at_s[attributed] < self._floors(codes[attributed], at_s[attributed])
         for index, key in keys.items():
             if not late[index]:
-                series_rows[index] = self._row_of_new(key, int(at_s[index]), new_epochs)
+                row = series_rows[index] = self._row_of_new(key, int(at_s[index]), new_epochs)
+                table.remember(columns.series[columns.series_code[selected[index]]], row)
         return late
 
     def _row_of_new(self, key: SeriesKey, at_s: int, new_epochs: list[EpochSeen]) -> int:
@@ -272,9 +273,9 @@ class Windows:
         if len(rows) and int(table.last_s[rows].min()) < floor_s:
             for key in [key for key, row in known.rows.items() if table.last_s[row] < floor_s]:
                 self._free(key)
-        speakers = self._reader(known.name).speakers
-        if len(known.epochs) > len(speakers):
-            known.epochs.forget_silent(speakers, floor_s - self.span_s)
+        if len(known.epochs) > len(self._reader(known.name).epochs):
+            alive = frozenset(key.speaker for key in known.rows)
+            known.epochs.forget_silent(alive, floor_s - self.span_s)
 
     def _free(self, key: SeriesKey) -> None:
         row = self._table.leave(key)
