@@ -160,7 +160,7 @@ def latency(reading: WindowReading, field: str, percentile: Percentile) -> Measu
     heard = grid.heard
     found = quantile(reading.histogram(field), _FRACTIONS[percentile])
     streams = _streams(reading) if field in _NEEDS_STREAMS else None
-    if found is None or (streams is not None and not streams.any()):
+    if found is None or (streams is not None and not (heard & streams).any()):
         return Measured(None, _share(reading, heard))
     speaks = grid.present(field).any(axis=1) | ~(reading.tally("completions").sums > 0)
     known = heard & speaks[:, None] if streams is None else heard & speaks[:, None] & streams
