@@ -21,13 +21,13 @@ M = TypeVar("M", bound=Settings)
 
 
 def new_app(help_text: str | None = None) -> typer.Typer:
-    """A Typer application that looks as all commands of Headrace do."""
+    """A Typer application that looks as all commands of Headrace do. One with a `help_text` has commands of its own."""
     return typer.Typer(
         add_completion=False,
         rich_markup_mode="rich",
         help=unwrapped(help_text or "") or None,
         pretty_exceptions_enable=False,
-        no_args_is_help=False,
+        no_args_is_help=help_text is not None,
     )
 
 

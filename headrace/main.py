@@ -40,7 +40,7 @@ COMMANDS = {
     "collect": "Turn an engine's /metrics, or a recording of it, into telemetry.",
     "replay": "Compute the decisions of a file of telemetry.",
     "export": "Write a replay file from what Kafka holds.",
-    "tables": "List and count the Delta tables.",
+    "tables": "List, query or check the Delta tables.",
 }
 
 app = new_app(HELP)

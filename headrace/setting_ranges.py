@@ -20,7 +20,8 @@ def allowed_text(field: FieldInfo) -> str:
     if annotation is bool:
         return "true or false"
     if annotation is str:
-        return next((f"text like {m.pattern}" for m in field.metadata if getattr(m, "pattern", None)), "")
+        patterns = [f"text like {m.pattern}" for m in field.metadata if getattr(m, "pattern", None)]
+        return patterns[0] if patterns else _length_text(field.metadata)
     limits = _limits_text(field.metadata)
     return limits if limits else _KINDS.get(annotation, "")
 
@@ -35,6 +36,20 @@ def without_none(annotation: Any) -> Any:
         inner = [part for part in typing.get_args(annotation) if part is not type(None)]
         return inner[0] if len(inner) == 1 else annotation
     return annotation
+
+
+def _length_text(metadata: list[Any]) -> str:
+    """For example `text of 1 to 200 characters`; empty where any length will do."""
+    low, high = 0, 0
+    for rule in metadata:
+        match rule:
+            case annotated_types.MinLen(min_length=length):
+                low = length
+            case annotated_types.MaxLen(max_length=length):
+                high = length
+    if high:
+        return f"text of {low} to {high} characters"
+    return f"text of at least {low} character{'s' if low > 1 else ''}" if low else ""
 
 
 def _limits_text(metadata: list[Any]) -> str:

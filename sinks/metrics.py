@@ -8,7 +8,10 @@ rows = _meter.create_counter("headrace_sink_rows", description="Rows committed, 
 commits = _meter.create_counter("headrace_sink_commits", description="Commits with rows or progress, by table")
 retries = _meter.create_counter("headrace_sink_commit_retries", description="Commits that were tried again, by table")
 flush_duration = _meter.create_histogram(
-    "headrace_sink_flush_duration", unit="s", description="From the start of a flush to its commit, by table"
+    "headrace_sink_flush_duration",
+    unit="s",
+    description="From the start of a flush to its commit, by table",
+    explicit_bucket_boundaries_advisory=(0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0),
 )
 lost_offsets = _meter.create_counter(
     "headrace_sink_lost_offsets", description="Offsets that the topic had deleted before they were read, by topic"

@@ -5,6 +5,9 @@ from collections.abc import Callable, Iterable, Mapping
 from opentelemetry import metrics
 from opentelemetry.metrics import CallbackOptions, Observation
 
+_SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
+"""Bounds for durations; OpenTelemetry's own are made for milliseconds."""
+
 Observed = Callable[[], Iterable[tuple[float, Mapping[str, str]]]]
 
 
@@ -21,7 +24,12 @@ class WorkerMetrics:
         self.ticks = self._meter.create_counter("headrace_ticks_written", description="ticks in committed transactions")
         self.fenced = self._meter.create_counter("headrace_partitions_fenced")
         self.failed = self._meter.create_counter("headrace_partitions_failed", description="and were taken over anew")
-        self._transaction_s = self._meter.create_histogram("headrace_transaction_seconds", unit="s")
+        self._transaction_s = self._meter.create_histogram(
+            "headrace_transaction_seconds",
+            unit="s",
+            description="from the begin of a transaction to its commit",
+            explicit_bucket_boundaries_advisory=_SECONDS,
+        )
 
     def transaction_written(self, ticks: int, seconds: float) -> None:
         self.ticks.add(ticks)

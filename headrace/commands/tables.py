@@ -126,7 +126,7 @@ def _tell_check(found: TableCheck) -> None:
 
 def _print(answer: pa.Table, form: str) -> None:
     if form == "json":
-        for row in answer.to_pylist():
+        for row in answer.to_pylist(maps_as_pydicts="strict"):
             typer.echo(msgspec.json.encode(row))
         return
     table = Table(*answer.column_names, box=None, pad_edge=False)

@@ -42,6 +42,14 @@ def test_each_help_has_an_example_and_the_exit_codes(command: tuple[str, ...]) -
     assert "Exit status: 0 done" in told.stdout
 
 
+@pytest.mark.parametrize("group", [(), ("topics",), ("policy",)])
+def test_a_group_alone_shows_its_commands(group: tuple[str, ...]) -> None:
+    told = headrace(*group)
+    assert told.returncode == ExitCode.USAGE
+    assert f"Usage: headrace {' '.join(group)}".strip() in told.stderr + told.stdout
+    assert "Commands" in told.stderr + told.stdout
+
+
 def test_a_mistyped_command_is_answered_with_the_nearest() -> None:
     told = headrace("brokr")
     assert told.returncode == ExitCode.USAGE

@@ -73,6 +73,22 @@ def test_all_errors_are_told_at_once_with_place_value_and_range(tmp_path: Path) 
         assert [line for line in lines if line.startswith(wanted)], wanted
 
 
+class TextSettings(Settings):
+    section: ClassVar[str] = "text"
+
+    group: str | None = Field(None, min_length=1, description="One.")
+    name: str = Field("x", min_length=2, max_length=9, description="Another.")
+
+
+def test_a_text_of_a_wrong_length_is_told_its_range() -> None:
+    with pytest.raises(CannotRunError) as caught:
+        load(TextSettings, {"group": "", "name": "long" * 3}, environment={})
+    assert caught.value.message.splitlines() == [
+        "--group: '', allowed: text of at least 1 character",
+        "--name: 'longlonglong', allowed: text of 2 to 9 characters",
+    ]
+
+
 def test_contradictions_among_kafka_settings_are_told_together() -> None:
     lines = lines_of({"bootstrap": "nowhere", "security_protocol": "SASL_SSL"}, {})
     assert [line.split(":")[0] for line in lines] == ["bootstrap", "sasl_username, sasl_password"]

@@ -122,6 +122,12 @@ async def test_tables_are_listed_queried_and_checked(filled: Path) -> None:
     assert f"{REQUESTS}: 60 rows, none doubled" in checked.stdout.splitlines()
 
 
+async def test_maps_are_objects_in_json(filled: Path) -> None:
+    sql = "SELECT MAP(['20'], [1]) AS windows"
+    answered = await asyncio.to_thread(headrace, "tables", "query", sql, f"--tables={filled}", "--format=json")
+    assert json.loads(answered.stdout) == {"windows": {"20": 1}}
+
+
 async def test_doubled_rows_are_found(filled: Path) -> None:
     table = DeltaTable(str(filled / REQUESTS))
     write_deltalake(table, table.to_pyarrow_table().slice(0, 3), mode="append")
