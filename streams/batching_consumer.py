@@ -123,7 +123,7 @@ class BatchingConsumer(driver.Consumer):
         self.open_consumer = open_consumer
         self._sessions: dict[int, int] = {}
         self._sessions_begun = 0
-        self._unread: dict[int, int] = {}
+        self._unread: dict[TP, int] = {}
         self._positions: dict[TP, int] = {}
         self._polling = asyncio.Lock()
         super().__init__(*args, **kwargs)
@@ -147,7 +147,7 @@ class BatchingConsumer(driver.Consumer):
 
     def _as_event(self, tp: TP, polled: list[ConsumerRecord]) -> ConsumerRecord:
         last = polled[-1]
-        self._unread[tp.partition] = self._unread.get(tp.partition, 0) + 1
+        self._unread[tp] = self._unread.get(tp, 0) + 1
         return ConsumerRecord(
             topic=last.topic,
             partition=last.partition,
@@ -173,11 +173,11 @@ class BatchingConsumer(driver.Consumer):
         await super().perform_seek()
         self.host.partitions_assigned(frozenset(TP(tp.topic, tp.partition) for tp in self.assignment()))
 
-    def batch_read(self, partition: int, session: int) -> bool:
+    def batch_read(self, tp: TP, session: int) -> bool:
         """Account for a batch taken by an agent; whether it belongs to the partition's current session."""
-        if self._sessions.get(partition) != session:
+        if self._sessions.get(tp.partition) != session:
             return False
-        self._unread[partition] -= 1
+        self._unread[tp] -= 1
         return True
 
     async def rewind(self, partition: int, offsets: Mapping[TP, int]) -> int:
@@ -186,8 +186,9 @@ class BatchingConsumer(driver.Consumer):
             await self._reader.call_thread(self._reader.seek_all, offsets)
             self._sessions_begun += 1
             self._sessions[partition] = self._sessions_begun
-            self._unread[partition] = 0
+            self.resume_partitions(offsets)
             for tp, offset in offsets.items():
+                self._unread[tp] = 0
                 self._positions[tp] = offset
                 self._read_offset[tp] = offset or None
                 self._committed_offset[tp] = None
@@ -196,11 +197,10 @@ class BatchingConsumer(driver.Consumer):
     def forget(self, partition: int) -> None:
         """Hand over nothing of this partition until it is rewound again."""
         self._sessions.pop(partition, None)
-        self._unread.pop(partition, None)
 
-    def unread_batches(self, partition: int) -> int:
+    def unread_batches(self, tp: TP) -> int:
         """How many batches of the current session are on their way to an agent."""
-        return self._unread.get(partition, 0)
+        return self._unread.get(tp, 0)
 
     def read_state(self, tp: TP) -> ReadState:
         end, fetched = self._reader.fetched(tp)

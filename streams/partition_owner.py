@@ -6,7 +6,7 @@ over anew: the log alone knows which transaction was committed, and memory and w
 """
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
@@ -20,6 +20,7 @@ from streams.fault_points import FaultPoint, FaultPoints
 from streams.inputs import INPUT_TOPICS, MEMORY_TOPICS
 from streams.log_offsets import LogBounds, LogOffsets, LogRecord
 from streams.memory_reader import MemoryReader, MemoryUnreadableError
+from streams.merge_order import MergeOrder
 from streams.outgoing import transaction_records
 from streams.read_progress import ReadProgress
 from streams.tick_outbox import TickOutbox
@@ -30,6 +31,8 @@ from wire.topics import TopicNames
 
 LINGER_S = 0.01
 """How long the first due tick waits for those of other endpoints."""
+HELD_MESSAGES_MAX = 20_000
+"""More messages of a topic than this that wait for older ones of other topics, and its fetching pauses."""
 REVOKE_TIMEOUT_S = 1.0
 MEMBERSHIP_TIMEOUT_S = 10.0
 RETRY_S = 0.5
@@ -51,8 +54,10 @@ class Reader(Protocol):
 
     async def rewind(self, partition: int, offsets: Mapping[TP, int]) -> int: ...
     def forget(self, partition: int) -> None: ...
-    def batch_read(self, partition: int, session: int) -> bool: ...
-    def unread_batches(self, partition: int) -> int: ...
+    def batch_read(self, tp: TP, session: int) -> bool: ...
+    def unread_batches(self, tp: TP) -> int: ...
+    def pause_partitions(self, tps: Iterable[TP]) -> None: ...
+    def resume_partitions(self, tps: Iterable[TP]) -> None: ...
     def read_state(self, tp: TP) -> ReadState: ...
     async def commit_or_raise(self, offsets: Mapping[TP, int]) -> None: ...
 
@@ -94,9 +99,8 @@ class PartitionOwner:
         self._task: asyncio.Task[None] | None = None
         self._retry_s = RETRY_S
         self._outbox = TickOutbox()
-        self._progress = ReadProgress(
-            self._inputs, ports.reader.read_state, lambda: ports.reader.unread_batches(partition), ports.clock
-        )
+        self._order = MergeOrder(INPUT_TOPICS)
+        self._progress = ReadProgress(self._inputs, ports.reader.read_state, ports.reader.unread_batches, ports.clock)
 
     # -- life ---------------------------------------------------------------------------------------------------
 
@@ -157,6 +161,7 @@ class PartitionOwner:
         self.state = state
         self._ports.reader.forget(self.partition)
         self._outbox.clear()
+        self._order.clear()
 
     async def _confirm_membership(self) -> None:
         """Return when the partition is still ours, or is to be given back; taking over would fence its new owner.
@@ -189,7 +194,6 @@ class PartitionOwner:
         source = self._make_source(self.partition)
         plan = source.restore({self._ports.names.logical(topic): read for topic, read in memory.items()}, started_s)
         offsets = await self._start_offsets(plan, source)
-        self._outbox.clear()
         self._source = source
         await self._ports.reader.rewind(self.partition, offsets)
         self._progress.restart({self._logical[tp.topic]: offset for tp, offset in offsets.items()})
@@ -217,20 +221,33 @@ class PartitionOwner:
     # -- reading ------------------------------------------------------------------------------------------------
 
     async def take(self, topic: str, batch: PolledBatch) -> None:
-        """Feed one poll of a topic (logical name); waits while too many ticks are unwritten."""
-        if not self._ports.reader.batch_read(self.partition, batch.session):
+        """Feed one poll of a topic (logical name) in its turn; waits while too many ticks are unwritten."""
+        tp = self._inputs[topic]
+        if not self._ports.reader.batch_read(tp, batch.session):
             return
-        effects = self._source.feed(topic, batch.messages, self._ports.clock())
-        self._progress.next_offsets[topic] = batch.messages[-1].offset + 1
-        self._outbox.add(effects)
+        self._order.add(topic, batch.messages)
+        if self._order.held(topic) > HELD_MESSAGES_MAX:
+            self._ports.reader.pause_partitions([tp])
+        self._feed_in_order()
         await self._outbox.has_room.wait()
+
+    def _feed_in_order(self) -> None:
+        at_end = self._progress.topics_at_end()
+        while (taken := self._order.take(at_end)) is not None:
+            topic, messages = taken
+            self._outbox.add(self._source.feed(topic, messages, self._ports.clock()))
+            self._progress.next_offsets[topic] = messages[-1].offset + 1
+            if self._order.held(topic) <= HELD_MESSAGES_MAX:
+                self._ports.reader.resume_partitions([self._inputs[topic]])
 
     def idle(self) -> None:
         """Let time pass if everything was read: up to the moment for which every topic's end is known to be read."""
         if self.state is not OwnerState.WORKING:
             return
+        self._progress.look()
+        self._feed_in_order()
         read_until_s = self._progress.read_until_s()
-        if read_until_s is not None:
+        if read_until_s is not None and not self._order:
             self._outbox.add(self._source.advance(read_until_s))
 
     @property
@@ -241,7 +258,7 @@ class PartitionOwner:
 
     @property
     def is_caught_up(self) -> bool:
-        return self.state is OwnerState.WORKING and self._progress.is_at_end
+        return self.state is OwnerState.WORKING and self._progress.is_at_end and not self._order
 
     def read_positions(self) -> dict[TP, int]:
         """The next offset of each input to feed."""

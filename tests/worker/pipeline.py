@@ -19,7 +19,7 @@ from headrace.clock import Clock
 from records.decisions import ScalingDecision
 from records.enums import Source
 from records.signals import EndpointSignal
-from records.telemetry import RequestSample
+from records.telemetry import RequestSample, TargetObserved
 from tests.worker.worker_process import WorkerSpec
 from wire.admin import TopicSettings, create_topics
 from wire.codec import encode
@@ -131,6 +131,15 @@ def samples(endpoints: Sequence[str], first_s: int, seconds: int) -> Iterator[Re
                 running=float(number % 5),
                 waiting=0.0,
             )
+
+
+def targets(endpoints: Sequence[str], first_s: int, seconds: int) -> Iterator[TargetObserved]:
+    """What the scale targets have, every 10 s another; received at once, between two ticks."""
+    for at_s in range(first_s, first_s + seconds):
+        if at_s % 10 == 0:
+            for number, endpoint in enumerate(endpoints):
+                spec = 1 + (at_s // 10 + number) % 4
+                yield TargetObserved(endpoint=endpoint, at_s=at_s, received_s=at_s + 0.1, spec_replicas=spec)
 
 
 def broken_links(decisions: Sequence[ScalingDecision]) -> list[int]:

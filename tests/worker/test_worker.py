@@ -16,7 +16,7 @@ from records.policy import EndpointPolicy, Metric, ScaleTargetRef
 from streams.fault_points import FaultPoint
 from tests.conftest import BrokerFactory
 from tests.worker.conftest import QUICK_GROUPS
-from tests.worker.pipeline import Pipeline, WorkerProcess, broken_links, running, samples
+from tests.worker.pipeline import Pipeline, WorkerProcess, broken_links, running, samples, targets
 from tests.worker.undisturbed import undisturbed_decisions
 from tests.worker.worker_process import WorkerSpec
 
@@ -55,6 +55,12 @@ class Feed:
     async def send(self, seconds: int) -> None:
         await self._pipeline.send(samples(ENDPOINTS, self.sent_s, seconds))
         self.sent_s += seconds
+
+    async def send_unread(self, seconds: int) -> None:
+        """With the scale targets of the same seconds, while no worker reads: one that takes topics as they come, and
+        not in the order of time, knows these targets too early."""
+        await self._pipeline.send(targets(ENDPOINTS, self.sent_s, seconds))
+        await self.send(seconds)
 
     @property
     def last_tick_s(self) -> int:
@@ -103,11 +109,11 @@ def ticks(decisions: list[ScalingDecision]) -> list[int]:
 
 async def test_killed_inside_transactions_and_restarted(pipeline: Pipeline, feed: Feed, new_worker: NewWorker) -> None:
     for number, point in enumerate([FaultPoint.RECORDS_SENT, FaultPoint.RECORDS_ACKNOWLEDGED, FaultPoint.COMMITTED]):
-        await feed.send(40)
+        await feed.send_unread(40)
         worker = new_worker(point.value, fault_at=point, fault_after=number + 1)
         async with running(worker):
             assert await worker.ended() == -signal.SIGKILL, worker.said
-    await feed.send(12)
+    await feed.send_unread(12)
     async with running(new_worker("last")):
         await assert_undisturbed(pipeline, feed.last_tick_s)
 

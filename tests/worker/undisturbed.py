@@ -7,15 +7,17 @@ from aiokafka import ConsumerRecord
 
 from records.decisions import ScalingDecision
 from streams.controller_source import ControllerSource
+from streams.inputs import TELEMETRY_TOPICS
 from streams.memory_reader import CompactedPartition
+from streams.merge_order import MergeOrder
 from streams.worker_metrics import WorkerMetrics
 from tests.worker.pipeline import Pipeline
 
 
 async def undisturbed_decisions(pipeline: Pipeline) -> dict[str, list[ScalingDecision]]:
-    """By endpoint, from the log of `policies` and `telemetry.requests` alone; no clock moves these ticks."""
+    """By endpoint, from the log of `policies` and the telemetry, read in the order of time; no clock moves these."""
     policies = by_partition(await pipeline.read("policies"))
-    samples = by_partition(await pipeline.read("telemetry.requests"))
+    telemetry = {topic: by_partition(await pipeline.read(topic)) for topic in TELEMETRY_TOPICS}
     decisions: defaultdict[str, list[ScalingDecision]] = defaultdict(list)
     for partition in range(pipeline.partitions):
         source = ControllerSource(partition, pipeline.partitions, WorkerMetrics())
@@ -24,9 +26,13 @@ async def undisturbed_decisions(pipeline: Pipeline) -> dict[str, list[ScalingDec
             remembered.add(message)
             remembered.next_offset = message.offset + 1
         source.restore({"controllers": CompactedPartition(), "policies": remembered}, now_s=0.0)
-        messages = samples.get(partition, [])
-        for effects in source.feed("telemetry.requests", messages, now_s=0.0) if messages else []:
-            decisions[effects.endpoint].extend(effects.decisions)
+        order = MergeOrder(TELEMETRY_TOPICS)
+        for topic, messages in telemetry.items():
+            if partition in messages:
+                order.add(topic, messages[partition])
+        while (piece := order.take(TELEMETRY_TOPICS)) is not None:
+            for effects in source.feed(*piece, now_s=0.0):
+                decisions[effects.endpoint].extend(effects.decisions)
     return dict(decisions)
 
 
