@@ -12,6 +12,8 @@ import pytest
 import typer
 from aiokafka import TopicPartition
 
+from bench.__main__ import TABLE_BEGIN, TABLE_END
+from bench.registry import BENCHES
 from decisions.metrics import METRICS
 from headrace.clock import BASE_VARIABLE, SPEED_VARIABLE
 from headrace.exit_codes import ExitCode
@@ -132,6 +134,13 @@ def test_the_policy_metrics_are_those_of_the_program() -> None:
     text = between((DOCS / "policies.md").read_text(), "## Metrics", "## What is refused")
     told = {name for row in table_rows(text) for name in re.findall(r"`(\w+)`", row[0])}
     assert told == {name.value for name in METRICS}
+
+
+def test_the_benches_are_those_of_the_program() -> None:
+    text = (DOCS / "performance.md").read_text()
+    told = {row[0].strip("`") for row in table_rows(text.partition(TABLE_BEGIN)[0])}
+    assert told == set(BENCHES)
+    assert text.count(TABLE_BEGIN) == text.count(TABLE_END) == 1
 
 
 @pytest.mark.parametrize(
