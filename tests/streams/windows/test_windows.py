@@ -204,6 +204,36 @@ def test_what_waited_too_long_pushes_out_nothing() -> None:
     assert field(windows, "running", 170, 171 + SPAN_S)[0] == [None] * SPAN_S + [2.0]
 
 
+def test_what_waited_keeps_its_replica() -> None:
+    windows = Windows(SPAN_S)
+    windows.keep_from("chat", 100)
+    add(windows, sample(300, running=1.0), sample(300, "b", running=2.0), sample(300, seq=1, running=3.0))
+    windows.keep_from("chat", 280)
+    assert field(windows, "running", 300, 301) == [[3.0], [2.0]]
+
+
+def test_only_a_known_zero_is_nothing_streamed() -> None:
+    windows = Windows(SPAN_S)
+    add(
+        windows, *[sample(100 + place, streamed_fraction=value) for place, value in enumerate((0.0, 1e-60, 0.25, None))]
+    )
+    (values,) = field(windows, "streamed_fraction", 100, 104)
+    assert (values[0], values[2], values[3]) == (0.0, 0.25, None)
+    assert values[1] is not None
+    assert 0 < values[1] < 1e-30
+
+
+@pytest.mark.parametrize("reporter", [None, "a"])
+def test_a_series_that_comes_back_does_not_find_another_s_row(reporter: str | None) -> None:
+    windows = Windows(SPAN_S)
+    add(windows, sample(100, reporter=reporter, running=1.0))
+    windows.keep_from("chat", 120)
+    add(windows, sample(130, "b", running=2.0))
+    add(windows, sample(131, reporter=reporter, running=3.0))
+    assert windows.grid("chat", 130, 132).replicas == ("a", "b")
+    assert field(windows, "running", 130, 132) == [[None, 3.0], [2.0, None]]
+
+
 def test_a_batch_wider_than_the_span_is_taken_in_its_order() -> None:
     windows = Windows(SPAN_S)
     report = add(
