@@ -185,7 +185,8 @@ def test_fresh_partial_and_stale_by_the_seconds_that_are_there(missing: int, sta
     line.samples(sample(at_s) for at_s in range(1000, 1100 - missing))
     line.add("telemetry.replicas", ready(1099), 1100.0)
     found = value(line, "inflight_requests")
-    assert (found.state, found.coverage) == (state, pytest.approx(coverage))
+    assert found.state is state
+    assert found.coverage == pytest.approx(coverage)
     assert (found.value is None) is (state is S.STALE)
 
 
@@ -205,7 +206,14 @@ def test_nothing_readable_in_300_s_is_unknown() -> None:
     assert value(line, "inflight_requests").state is S.UNKNOWN
 
 
-IDLE = {"arrivals": 0, "completions": 0, "running": 0.0, "waiting": 0.0, "input_tokens": 0, "cached_tokens": 0}
+IDLE: dict[str, Any] = {
+    "arrivals": 0,
+    "completions": 0,
+    "running": 0.0,
+    "waiting": 0.0,
+    "input_tokens": 0,
+    "cached_tokens": 0,
+}
 
 
 def test_an_idle_engine_is_a_known_zero_and_has_no_latency() -> None:
@@ -220,7 +228,7 @@ def test_an_idle_engine_is_a_known_zero_and_has_no_latency() -> None:
 def test_a_hung_engine_is_no_idle_one() -> None:
     """Its counts are known zeros, but requests are in it: no latency to measure, and no known emptiness."""
     line = busy(range(1000, 1060), ttft_ms=histogram(0, 1, 0, 0))
-    hung = {**IDLE, "running": 8.0, "waiting": 3.0, "ttft_ms": histogram(0, 0, 0, 0)}
+    hung: dict[str, Any] = {**IDLE, "running": 8.0, "waiting": 3.0, "ttft_ms": histogram(0, 0, 0, 0)}
     line.samples(sample(at_s, replica, **hung) for at_s in range(1060, 1120) for replica in ("r1", "r2"))
     found = last_signal(line).windows["20"]
     assert found["inflight_requests"].value == 22.0
@@ -234,7 +242,7 @@ def test_half_a_window_of_silence_is_no_known_zero() -> None:
 
 
 def test_unstreamed_answers_have_no_time_to_a_first_token() -> None:
-    fields = {"ttft_ms": histogram(0, 1, 0, 0), "tpot_ms": histogram(1, 0, 0, 0), "output_tokens": 9}
+    fields: dict[str, Any] = {"ttft_ms": histogram(0, 1, 0, 0), "tpot_ms": histogram(1, 0, 0, 0), "output_tokens": 9}
     unstreamed = last_signal(busy(range(1000, 1100), streamed_fraction=0.0, **fields)).windows["20"]
     mixed = last_signal(busy(range(1000, 1100), streamed_fraction=0.4, **fields)).windows["20"]
     for name in ("ttft", "decoding_speed", "throughput_per_replica"):
@@ -249,7 +257,8 @@ def test_one_silent_replica_of_ten_leaves_the_others_values() -> None:
         line.add("telemetry.replicas", ready(1000, f"r{number}"))
     line.samples(sample(at_s, f"r{number}", kv_cache_usage=0.95) for at_s in range(1000, 1100) for number in range(9))
     found = value(line, "token_utilization")
-    assert (found.value, found.measured, found.state) == (pytest.approx(0.95), 9, S.FRESH)
+    assert (found.measured, found.state) == (9, S.FRESH)
+    assert found.value == pytest.approx(0.95)
     seen = last_signal(line)
     assert [one.replica for one in seen.down_blockers if one.kind == "coverage"] == ["r9"]
 
@@ -284,7 +293,8 @@ def test_before_the_first_record_nothing_is_known() -> None:
     line = busy(range(1000, 1010), replicas=("r1",), running=8.0)
     seen = last_signal(line)
     found = seen.windows["20"]["inflight_requests"]
-    assert (found.value, found.state, found.coverage) == (8.0, S.PARTIAL, pytest.approx(0.5))
+    assert (found.value, found.state) == (8.0, S.PARTIAL)
+    assert found.coverage == pytest.approx(0.5)
     assert [one.until_s for one in seen.down_blockers if one.kind == "rebuild"] == [1060]
 
 
@@ -310,7 +320,8 @@ def test_a_longer_window_than_300_s_is_kept() -> None:
     line.samples(sample(at_s, running=2.0, completions=None) for at_s in range(2000, 2400))
     seen = last_signal(line, scaleDown={"windowSeconds": 900}, metrics=[{"name": "inflight_requests"}])
     found = seen.windows["900"]["inflight_requests"]
-    assert (found.value, found.state) == (pytest.approx((500 * 8 + 400 * 2) / 900), S.FRESH)
+    assert found.state is S.FRESH
+    assert found.value == pytest.approx((500 * 8 + 400 * 2) / 900)
 
 
 def test_topics_of_one_name_are_not_needed() -> None:
