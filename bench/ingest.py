@@ -12,11 +12,10 @@ from bench.worker_line import (
     SEED,
     Line,
     WorkerProcess,
-    decisions_from_the_start,
     line,
-    read_decisions,
     samples,
     send_all,
+    until_decided,
 )
 from headrace.clock import Clock
 from streams.ticks import LATENESS_S, tick_at_or_before
@@ -60,7 +59,7 @@ async def _measure(seconds: int, *, full: bool) -> dict[str, float]:
         sent, size = await send_all(kafka.access, samples(first_s, seconds, REPLICAS, full=full))
         worker = WorkerProcess(kafka, clock)
         try:
-            decisions = await _until_decided(kafka, tick_at_or_before(first_s + seconds - LATENESS_S))
+            decisions = await until_decided(kafka.access, tick_at_or_before(first_s + seconds - LATENESS_S), WITHIN_S)
             cpu_s, resident_mb = worker.cpu_s - startup_cpu_s, worker.resident_mb
         finally:
             worker.end()
@@ -82,14 +81,3 @@ async def _startup_cpu_s(kafka: Line, clock: Clock) -> float:
         return worker.cpu_s
     finally:
         worker.end()
-
-
-async def _until_decided(kafka: Line, last_tick_s: int) -> int:
-    """Wait for the last tick of every endpoint; how many decisions there are."""
-    waiting, count = set(ENDPOINTS), 0
-    async with asyncio.timeout(WITHIN_S), decisions_from_the_start(kafka.access) as consumer:
-        while waiting:
-            found = await read_decisions(consumer)
-            count += len(found)
-            waiting -= {decision.endpoint for decision, _ in found if decision.at_s >= last_tick_s}
-    return count

@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from bench.registry import Result
+from bench.vllm_bounds import VLLM_BOUNDS_MS
 from records.enums import Source
 from records.histogram import Histogram
 from records.telemetry import RequestSample
@@ -29,22 +30,12 @@ SHORT_SPAN_S = 64
 LONG_SPAN_S = 3602
 SEED = 7
 
-_MS = (1, 5, 10, 20, 40, 60, 80, 100, 250, 500, 750, 1000, 2500, 5000, 7500, 10_000, 20_000, 40_000, 80_000, 160_000)
-VLLM_BOUNDS: dict[str, tuple[float, ...]] = {
-    "ttft_ms": tuple(map(float, (*_MS, 640_000, 2_560_000))),
-    "tpot_ms": tuple(map(float, (10, 25, 50, 75, 100, 150, 200, 300, 400, 500, 750, 1000, 2500, 5000, 7500, 10_000))),
-    "e2e_ms": tuple(map(float, (300, 500, 800, *range(1000, 16_000, 1000), 60_000, 120_000, 240_000))),
-    "queue_ms": tuple(map(float, (300, 500, 800, *range(1000, 16_000, 1000), 60_000, 120_000, 240_000))),
-}
-"""Of vLLM's shape: 22, 19, 21 and 21 bounds."""
-VLLM_BOUNDS["tpot_ms"] += (20_000.0, 40_000.0, 80_000.0)
-
 
 def some_sample(random: Random, replica: int, *, full: bool) -> RequestSample:
     """All scalars, and with `full` the four histograms, of some three requests a second."""
     values: dict[str, Any] = {name: random.randrange(2000) for name in COUNT_FIELDS}
     values |= {name: random.random() for name in GAUGE_FIELDS}
-    for name, bounds in VLLM_BOUNDS.items() if full else ():
+    for name, bounds in VLLM_BOUNDS_MS.items() if full else ():
         counts = [0] * (len(bounds) + 1)
         for _ in range(3):
             counts[random.randrange(len(counts))] += 1

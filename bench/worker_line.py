@@ -16,6 +16,7 @@ import msgspec
 import psutil
 from aiokafka import AIOKafkaConsumer, TopicPartition
 
+from bench.vllm_bounds import VLLM_BOUNDS_MS
 from headrace.broker import EmbeddedBroker
 from headrace.clock import Clock, monotonic_s
 from records.decisions import ScalingDecision
@@ -31,8 +32,6 @@ from wire.topics import TopicNames
 PARTITIONS = 12
 ENDPOINTS = tuple(f"endpoint-{number:03d}" for number in range(100))
 NAMES = TopicNames()
-TTFT_BOUNDS_MS = (1, 5, 10, 20, 40, 60, 80, 100, 250, 500, 750, 1000, 2500, 5000, 7500, 10_000, 20_000, 40_000, 80_000)
-"""Those of vLLM's time_to_first_token_seconds, in ms; here for all four histograms."""
 SEED = 20_240_601
 
 
@@ -40,6 +39,7 @@ SEED = 20_240_601
 class Line:
     access: KafkaAccess
     folder: Path
+    broker_pid: int
 
 
 @contextlib.asynccontextmanager
@@ -53,7 +53,7 @@ async def line(policies_stamped_s: float | None = None) -> AsyncIterator[Line]:
             settings = TopicSettings(partitions=PARTITIONS, producer_timestamps=policies_stamped_s is not None)
             await create_topics(access, NAMES, settings)
             await _publish(access, policies_stamped_s)
-            yield Line(access, Path(folder))
+            yield Line(access, Path(folder), broker.pid)
         finally:
             broker.kill()
 
@@ -83,10 +83,13 @@ def samples(first_s: int, seconds: int, replicas: int, *, full: bool) -> Iterato
     for at_s in range(first_s, first_s + seconds):
         for endpoint in ENDPOINTS:
             for replica in range(replicas):
-                yield sample(endpoint, f"{endpoint}-{replica:03d}", at_s, chance, full=full)
+                received_s = at_s + 1 + round(chance.random() * 0.5, 3)
+                found = sample(endpoint, f"{endpoint}-{replica:03d}", at_s, chance, full=full)
+                yield msgspec.structs.replace(found, received_s=received_s)
 
 
 def sample(endpoint: str, replica: str, at_s: int, chance: random.Random, *, full: bool) -> RequestSample:
+    """As an engine reports it, once its second is over; when the pipeline got it is left to Kafka."""
     arrivals, running = chance.randrange(20), chance.random() * 16
     return RequestSample(
         endpoint=endpoint,
@@ -95,7 +98,6 @@ def sample(endpoint: str, replica: str, at_s: int, chance: random.Random, *, ful
         source=Source.ENGINE,
         at_s=at_s,
         seq=at_s,
-        received_s=at_s + 1 + round(chance.random() * 0.5, 3),
         arrivals=arrivals,
         completions=arrivals,
         errors=0,
@@ -118,22 +120,19 @@ def sample(endpoint: str, replica: str, at_s: int, chance: random.Random, *, ful
         active_sessions=round(running * 2, 1),
         cpu=round(chance.random(), 3),
         streamed_fraction=1.0,
-        ttft_ms=_histogram(chance) if full else None,
-        tpot_ms=_histogram(chance) if full else None,
-        e2e_ms=_histogram(chance) if full else None,
-        queue_ms=_histogram(chance) if full else None,
+        ttft_ms=_histogram(chance, "ttft_ms") if full else None,
+        tpot_ms=_histogram(chance, "tpot_ms") if full else None,
+        e2e_ms=_histogram(chance, "e2e_ms") if full else None,
+        queue_ms=_histogram(chance, "queue_ms") if full else None,
     )
 
 
-def _histogram(chance: random.Random) -> Histogram:
-    counts = [0] * (len(TTFT_BOUNDS_MS) + 1)
+def _histogram(chance: random.Random, field: str) -> Histogram:
+    bounds = VLLM_BOUNDS_MS[field]
+    counts = [0] * (len(bounds) + 1)
     for _ in range(8):
         counts[chance.randrange(4, 14)] += 1
-    return Histogram(
-        explicit_bounds=tuple(float(bound) for bound in TTFT_BOUNDS_MS),
-        bucket_counts=tuple(counts),
-        sum=round(chance.random() * 3000, 1),
-    )
+    return Histogram(explicit_bounds=bounds, bucket_counts=tuple(counts), sum=round(chance.random() * 3000, 1))
 
 
 async def send_all(access: KafkaAccess, found: Iterable[RequestSample]) -> tuple[int, int]:
@@ -147,6 +146,11 @@ async def send_all(access: KafkaAccess, found: Iterable[RequestSample]) -> tuple
             await producer.send("telemetry.requests", value, each.endpoint.encode(), partition, stamp_ms)
             count, size = count + 1, size + len(value)
     return count, size
+
+
+def resident_mb(pid: int) -> float:
+    """Resident memory of a process, MiB, with what it maps of files."""
+    return float(psutil.Process(pid).memory_info().rss / 2**20)
 
 
 class WorkerProcess:
@@ -169,7 +173,7 @@ class WorkerProcess:
 
     @property
     def resident_mb(self) -> float:
-        return float(self._measured.memory_info().rss / 2**20)
+        return resident_mb(self.process.pid)
 
     async def until_ready(self) -> None:
         async with asyncio.timeout(60), aiohttp.ClientSession() as session:
@@ -200,3 +204,14 @@ async def read_decisions(consumer: AIOKafkaConsumer) -> list[tuple[ScalingDecisi
     now_s = monotonic_s()
     messages = [message for found in polled.values() for message in found]
     return [(msgspec.json.decode(message.value, type=ScalingDecision), now_s) for message in messages]
+
+
+async def until_decided(access: KafkaAccess, last_tick_s: int, within_s: float) -> int:
+    """Wait for the last tick of every endpoint; how many decisions there are. Raises TimeoutError."""
+    waiting, count = set(ENDPOINTS), 0
+    async with asyncio.timeout(within_s), decisions_from_the_start(access) as consumer:
+        while waiting:
+            found = await read_decisions(consumer)
+            count += len(found)
+            waiting -= {decision.endpoint for decision, _ in found if decision.at_s >= last_tick_s}
+    return count
