@@ -175,6 +175,22 @@ async def test_without_a_broker_the_newest_are_kept_and_sent_when_it_comes(
     assert times == {1_700_000_000 + index for index in range(150, 250)}
 
 
+async def test_stopping_while_the_broker_is_away_counts_what_is_left(broker_factory: BrokerFactory) -> None:
+    broker = broker_factory()
+    access = KafkaAccess(bootstrap=broker.bootstrap)
+    names = await topics_on(access, "stopped.")
+    producers = [TelemetryProducer(access, names) for _ in range(10)]
+    for producer in producers:
+        await producer.start()
+        producer.send(sample(0))
+        assert await producer.flush()
+    broker.kill()
+    for number, producer in enumerate(producers):
+        producer.send(sample(1))
+        assert not await producer.stop(timeout_s=0.15 + 0.02 * number)
+        assert producer.counts == ProducerCounts(sent=1, unsent=1)
+
+
 async def test_a_broker_killed_while_sending_loses_and_doubles_nothing(
     broker_factory: BrokerFactory, tmp_path: Path
 ) -> None:
