@@ -1,5 +1,7 @@
 """`headrace demo`: the whole line with real engines under changing load."""
 
+import asyncio
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import ClassVar, Literal
@@ -81,6 +83,7 @@ async def _serve(process: Process[DemoSettings]) -> ExitCode:
         codes.append(await run_show(plan, console))
 
     say(console, f"data: {data} (Ctrl-C ends everything and leaves it)")
+    telling = asyncio.create_task(_tell_stop(process.stop, lambda text: say(console, text), data))
     try:
         await until_stopped(process, show())
     except (KafkaError, TopicsError) as error:
@@ -88,8 +91,15 @@ async def _serve(process: Process[DemoSettings]) -> ExitCode:
     except StorageError as error:
         raise CannotRunError(error.message, ExitCode.STORAGE) from error
     finally:
+        telling.cancel()
         say(console, f"\ndata: {data}\nlogs: {data / 'logs'}\ntables: {plan.tables.address}")
     return codes[0] if codes else ExitCode.INTERRUPTED
+
+
+async def _tell_stop(stop: asyncio.Event, tell: Callable[[str], None], data: Path) -> None:
+    """Said at once: a second Ctrl-C ends the process before anything else could be said."""
+    await stop.wait()
+    tell(f"interrupted: ending every process (once more: at once); the data stays in {data}")
 
 
 def _new_folder(wanted: Path | None, started: str) -> Path:

@@ -74,15 +74,16 @@ class DemoLine:
         await self._publish_policies()
         self._sink = await self._stack.start_sink(self._plan.tables.address, "--flush-seconds", f"{FLUSH_S:g}")
         self._tell(self._sink)
-        for number in range(WORKERS):
-            self._workers.append(await self._stack.start_worker(number))
-            self._tell(self._workers[-1])
+        self._workers = await asyncio.gather(*(self._stack.start_worker(number) for number in range(WORKERS)))
+        for worker in self._workers:
+            self._tell(worker)
 
     async def start_collectors(self) -> None:
         """From now on samples come."""
-        for endpoint, urls in self.engines.items():
-            self._collectors.append(await self._stack.start_collector(endpoint, urls))
-            self._tell(self._collectors[-1])
+        starting = [self._stack.start_collector(endpoint, urls) for endpoint, urls in self.engines.items()]
+        self._collectors = await asyncio.gather(*starting)
+        for collector in self._collectors:
+            self._tell(collector)
 
     async def drain_producers(self) -> None:
         """End collectors, then workers, in order: afterwards nothing is written to Kafka any more."""
