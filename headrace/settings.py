@@ -11,17 +11,18 @@ import tomllib
 import typing
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, ClassVar, Final, Literal, NamedTuple, Self, TypeVar
+from typing import Annotated, Any, ClassVar, Final, Literal, NamedTuple, Self, TypeVar
 
 import pydantic
-from pydantic import Field, SecretStr
+from pydantic import AfterValidator, Field, SecretStr
 from pydantic.fields import FieldInfo
-from pydantic_core import ErrorDetails
+from pydantic_core import ErrorDetails, PydanticCustomError
 
 from headrace.exit_codes import CannotRunError
 from headrace.nearest import nearest
+from headrace.setting_checks import check, contradictions
 from headrace.setting_ranges import allowed_text
-from wire.kafka import KafkaAccess
+from wire.kafka import ADDRESS_FORM, KafkaAccess, bad_addresses, sasl_problems, tls_problems
 from wire.topics import TopicNames
 
 PREFIX = "HEADRACE_"
@@ -32,11 +33,22 @@ M = TypeVar("M", bound="Settings")
 
 
 class Settings(pydantic.BaseModel):
-    """Base of all settings. `section` is the table of the file that holds the fields defined in that class."""
+    """Base of all settings. `section` is the table of the file that holds the fields defined in that class.
+
+    What contradicts is told by methods marked with `check`; those that read a field in `unknown` are left out.
+    """
 
     model_config = pydantic.ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
 
     section: ClassVar[str]
+    unknown: ClassVar[frozenset[str]] = frozenset()
+
+    @pydantic.model_validator(mode="after")
+    def _consistent(self) -> Self:
+        problems = contradictions(self, self.unknown)
+        if problems:
+            raise ValueError("\n".join(problems))
+        return self
 
     @classmethod
     def __pydantic_init_subclass__(cls, **kwargs: Any) -> None:
@@ -87,6 +99,16 @@ class ClusterSettings(Settings):
         12, ge=1, le=1000, description="Partitions of each topic: the most workers that can share the load."
     )
 
+    @check("security_protocol", "sasl_mechanism", "sasl_username", "sasl_password")
+    def _who_is_told(self) -> list[str]:
+        has_password = self.sasl_password is not None
+        return sasl_problems(self.security_protocol, self.sasl_mechanism, self.sasl_username, has_password)
+
+    @check("security_protocol", "ssl_cafile", "ssl_certfile", "ssl_keyfile")
+    def _files_are_used(self) -> list[str]:
+        has_files = any(path is not None for path in (self.ssl_cafile, self.ssl_certfile, self.ssl_keyfile))
+        return tls_problems(self.security_protocol, has_files)
+
     @property
     def topic_names(self) -> TopicNames:
         return TopicNames(self.topic_prefix)
@@ -108,19 +130,25 @@ class ClusterSettings(Settings):
         )
 
 
+def _addresses(bootstrap: str | None) -> str | None:
+    bad = bad_addresses(bootstrap or "127.0.0.1:9092")
+    if bad:
+        raise PydanticCustomError("addresses", "{form}; not {bad}", {"form": ADDRESS_FORM, "bad": " and ".join(bad)})
+    return bootstrap
+
+
+ADDRESSES: Final = AfterValidator(_addresses)
+"""Of a field with Kafka's address."""
+
+
 class KafkaSettings(ClusterSettings):
     """A command that needs a Kafka that runs already."""
 
     section: ClassVar[str] = "kafka"
 
-    bootstrap: str = Field(
+    bootstrap: Annotated[str, ADDRESSES] = Field(
         description="Kafka's address: HOST:PORT, several with commas. `headrace broker` runs one and prints its own."
     )
-
-    @pydantic.model_validator(mode="after")
-    def _consistent(self) -> Self:
-        self.access_to(self.bootstrap)
-        return self
 
     def access(self, client_id: str = "headrace") -> KafkaAccess:
         return self.access_to(self.bootstrap, client_id)
@@ -131,14 +159,9 @@ class LocalKafkaSettings(ClusterSettings):
 
     section: ClassVar[str] = "kafka"
 
-    bootstrap: str | None = Field(
+    bootstrap: Annotated[str | None, ADDRESSES] = Field(
         None, description="Kafka's address, HOST:PORT, several with commas; default: an embedded broker is run."
     )
-
-    @pydantic.model_validator(mode="after")
-    def _consistent(self) -> Self:
-        self.access_to(self.bootstrap or "127.0.0.1:9092")
-        return self
 
 
 class ProcessSettings(Settings):
@@ -197,6 +220,9 @@ def load(
         loaded = model.model_validate({name: entry.value for name, entry in given.items()})
     except pydantic.ValidationError as error:
         problems += [line for wrong in error.errors() for line in _problem_lines(model, given, wrong)]
+        problems += _other_contradictions(
+            model, given, {str(wrong["loc"][0]) for wrong in error.errors() if wrong["loc"]}
+        )
     if problems:
         raise CannotRunError("\n".join(problems))
     return loaded
@@ -238,6 +264,19 @@ def _from_file(model: type[Settings], path: Path) -> tuple[dict[str, Given], lis
             elif known:
                 problems.append(f"{path}: [{section}] {key}: unknown{did_you_mean(key, known)}")
     return given, problems
+
+
+def _other_contradictions(model: type[Settings], given: Mapping[str, Given], wrong: set[str]) -> list[str]:
+    """What contradicts among the fields that are right: pydantic looks for it only where no field is wrong."""
+    if not wrong:
+        return []
+    without = {**dict.fromkeys(wrong), "__annotations__": dict.fromkeys(wrong, Any), "unknown": frozenset(wrong)}
+    rest = type(model.__name__, (model,), {"__module__": model.__module__, "section": model.section, **without})
+    try:
+        rest.model_validate({name: entry.value for name, entry in given.items() if name not in wrong})
+    except pydantic.ValidationError as error:
+        return [line for other in error.errors() for line in _problem_lines(model, given, other)]
+    return []
 
 
 def _problem_lines(model: type[Settings], given: Mapping[str, Given], wrong: ErrorDetails) -> Iterator[str]:

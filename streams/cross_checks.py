@@ -82,23 +82,25 @@ class CheckBook:
 
 @dataclass(frozen=True, slots=True)
 class Views:
-    """A grid as the signals see it, and how to see only one kind of source; null where there is no router beside an
-    engine."""
+    """The grids of the last REACH_S and of all seconds as the signals see them, and how to see only one kind of source;
+    null where there is no router beside an engine."""
 
-    merged: Grid
+    near: Grid
+    whole: Grid
     engines: Callable[[int, int], Grid] | None
     routers: Callable[[int, int], Grid] | None
 
 
 def failing(views: Views, tick: int) -> Iterable[Check]:
     """The checks that fail just before `tick`."""
-    first = tick - REACH_S - views.merged.first_s
+    grid = views.near if tick == views.near.end_s else views.whole
+    first = tick - REACH_S - grid.first_s
     columns = slice(first, first + REACH_S)
-    if not views.merged.heard[:, columns].any():
+    if not grid.heard[:, columns].any():
         return ()
-    fields = _Fields(views.merged, columns)
+    fields = _Fields(grid, columns)
     found = []
-    restarted = {one.replica for one in views.merged.restarts if tick - SPAN_S - 1 < one.at_s < tick}
+    restarted = {one.replica for one in grid.restarts if tick - SPAN_S - 1 < one.at_s < tick}
     if _breaks_conservation(fields, restarted):
         found.append(Check.CONSERVATION)
     if _has_stuck_queue(fields):

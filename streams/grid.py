@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streams.grid_source import GridSource
-from streams.histograms import MergedHistogram, merge
+from streams.histograms import EMPTY, MergedHistogram, merge
 from streams.stretch import Mask, Matrix, Rows
 
 Scalar = TypeVar("Scalar", bound=np.generic)
@@ -148,6 +148,8 @@ class Grid:
     def histogram(self, field: str) -> MergedHistogram:
         """All histograms of a field in these seconds as one, those of `replica: ""` too: per replica and second the
         engine's, else the routers'. KeyError for a name that is no histogram field."""
+        if not self._source.reader.histograms.reports(field):
+            return EMPTY
         stretch, chosen = self._source.histograms(field, self.first_s)
         return merge(self._source.reader.histograms.merged(field, stretch, chosen))
 

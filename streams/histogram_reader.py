@@ -57,6 +57,10 @@ class HistogramReader:
         self._histograms = histograms
         self._groups: dict[str, tuple[int, list[RingGroup]]] = {}
 
+    def reports(self, field: str) -> bool:
+        """Whether any of the series has histograms of a field."""
+        return bool(self._ring_groups(field)) or bool(self._histograms.fields[field].odd)
+
     def present(self, field: str, stretch: Stretch) -> Mask:
         """bool (k, seconds): whether the slot has a histogram; to be read where a sample was heard."""
         out = np.zeros((len(self._rows), len(stretch)), np.bool_)

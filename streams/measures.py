@@ -21,8 +21,8 @@ Mask = NDArray[np.bool_]
 
 E2E_UNKNOWN_S = 5.0
 """How long a request is taken to last where no end-to-end time is known (decisions.md, step 1)."""
-ACTIVITY = ("arrivals", "completions", "running", "waiting")
-"""Known zeros of these make a latency or a ratio undefined."""
+ACTIVITY = ("running", "waiting", "completions", "arrivals")
+"""Known zeros of these make a latency or a ratio undefined; those that are read anyway come first."""
 _FRACTIONS = {Percentile.P50: 0.5, Percentile.P90: 0.9, Percentile.P95: 0.95, Percentile.P99: 0.99}
 _NEEDS_STREAMS = frozenset({"ttft_ms", "tpot_ms"})
 
@@ -190,7 +190,7 @@ def known_empty(reading: WindowReading) -> float | None:
         return None
     if reading.seconds.seconds:
         idle: Mask = grid.arrivals == 0
-        for name in ACTIVITY[1:]:
+        for name in ACTIVITY[:-1]:
             idle &= grid.field(name) == 0
         coverage = _share(reading, idle)
     else:

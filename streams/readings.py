@@ -7,7 +7,7 @@ import numpy as np
 
 from records.enums import ReplicaState
 from records.policy import EndpointPolicy
-from streams.cross_checks import Check, Finding, Views
+from streams.cross_checks import REACH_S, Check, Finding, Views
 from streams.endpoint_state import STALE_S, EndpointState
 from streams.endpoint_windows import EndpointWindow
 from streams.gpus import GpuWindows
@@ -37,8 +37,9 @@ class WindowReading:
     def __init__(self, tick: "TickReading", length_s: int) -> None:
         self.tick, self.length_s = tick, length_s
         self.first_s = tick.tick - length_s
-        self.grid = tick.grid if self.first_s == tick.grid.first_s else tick.grid.since(self.first_s)
-        self.seconds = ready_seconds(tick.roster, self.first_s, tick.tick)
+        whole, roster = (tick.near, tick.near_roster) if length_s <= REACH_S else (tick.grid, tick.roster)
+        self.grid = whole if self.first_s == whole.first_s else whole.since(self.first_s)
+        self.seconds = ready_seconds(roster, self.first_s, tick.tick)
         self.observed_s = min(length_s, max(1, tick.tick - tick.state.observed_from_s))
         self._tallies: dict[str, Tally] = {}
         self._histograms: dict[str, MergedHistogram] = {}
@@ -88,6 +89,8 @@ class TickReading:
         self._window = window
         self.quarantined = state.sources.quarantined(offset)
         self.grid = window.requests.grid(state.endpoint, tick - state.span_s, tick, self.quarantined)
+        # Most fields are read of the last seconds alone: what is far back lies far apart in memory.
+        self.near = window.requests.grid(state.endpoint, tick - REACH_S, tick, self.quarantined)
         self._learn_replicas()
         ready = [name for name, known in state.supply.replicas.items() if known.state is ReplicaState.READY]
         patience_s = state.policy.patience_seconds
@@ -95,6 +98,7 @@ class TickReading:
         self.unheard = tuple(name for name in self.ready if tick - state.unheard_since_s(name) >= patience_s)
         self.counted = tuple(name for name in self.ready if name not in self.unheard)
         self.roster = make_roster(self.grid.replicas, state.supply.replicas, self.counted)
+        self.near_roster = make_roster(self.near.replicas, state.supply.replicas, self.counted)
         self._windows: dict[int, WindowReading] = {}
         self.findings: tuple[Finding, ...] = state.checks.look(
             self._views(), tick, tick - state.span_s, self.quarantined
@@ -162,8 +166,8 @@ class TickReading:
         engines = frozenset(name for name in names if name[1] == "engine")
         routers = names - engines
         if not engines or not routers:
-            return Views(self.grid, None, None)
-        return Views(self.grid, self._only(routers), self._only(engines))
+            return Views(self.near, self.grid, None, None)
+        return Views(self.near, self.grid, self._only(routers), self._only(engines))
 
     def _only(self, silenced: frozenset[tuple[str, str, str]]) -> Callable[[int, int], Grid]:
         """Grids of what is neither in `silenced` nor quarantined."""
