@@ -4,6 +4,7 @@ Kafka is read by a plain consumer (committed records only) and taken apart with 
 tables are read by DuckDB's delta_scan and by Polars.
 """
 
+import asyncio
 import json
 from collections import Counter, defaultdict
 from collections.abc import Mapping
@@ -23,6 +24,7 @@ Identity = tuple[int, int, int]
 
 DEAD_LETTERS = "deadletters"
 TICK_S = 5
+POLL_S = 0.25
 
 
 @dataclass(frozen=True)
@@ -115,6 +117,33 @@ class TopicCount:
     sent: int
     kept: int
     dead: int
+
+
+async def until_kept(bootstrap: str, prefix: str, folder: Path, topics: list[str], timeout_s: float = 120) -> None:
+    """Return when the last message of every partition of the topics is in its table or among the dead letters.
+
+    Nothing may be sent meanwhile. The tables do not tell when they have more, so they are asked again and again.
+    """
+    ends = {topic: _last_offsets(await read_topic(bootstrap, prefix + topic)) for topic in topics}
+    async with asyncio.timeout(timeout_s):
+        while not all(_reaches(folder, prefix, topic, offsets) for topic, offsets in ends.items()):
+            await asyncio.sleep(POLL_S)
+
+
+def _last_offsets(messages: list[Message]) -> dict[int, int]:
+    return {message.partition: message.offset for message in messages}
+
+
+def _reaches(folder: Path, prefix: str, topic: str, offsets: dict[int, int]) -> bool:
+    kept: dict[int, int] = {}
+    for table in (topic.replace(".", "_"), DEAD_LETTERS):
+        if not (folder / table / "_delta_log").is_dir():
+            continue
+        rows = polars.scan_delta(str(folder / table)).filter(polars.col("kafka_topic") == prefix + topic)
+        found = rows.group_by("kafka_partition").agg(polars.col("kafka_offset").max()).collect()
+        for partition, offset in found.iter_rows():
+            kept[partition] = max(offset, kept.get(partition, -1))
+    return all(kept.get(partition, -1) >= offset for partition, offset in offsets.items())
 
 
 def _rows_of(message: Message, kept_messages: set[tuple[int, int]]) -> range:

@@ -6,13 +6,14 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from tests.line.audit import ask, check_ticks, count_everything, read_decisions
+from tests.line.audit import ask, check_ticks, count_everything, read_decisions, until_kept
 from tests.line.conftest import MakeLine
 from tests.line.deployment import PARTITIONS, Line, Sender, scraped
 from wire.kafka import partition_of
 
 SPEED = 5.0
 SECONDS = 60
+TOPICS = ["telemetry.requests", "policies", "decisions.scaling", "signals"]
 POLICY = """
 endpoint: {name}
 scaleTargetRef: {{kind: Deployment, name: {name}}}
@@ -97,12 +98,10 @@ async def test_bad_input_is_told_and_harms_nobody_else(make_line: MakeLine) -> N
     await line.settle(worker, sink)
     metrics = await scraped(worker)
     await line.drain(worker)
-    await line.settle(sink)
+    await until_kept(line.bootstrap, line.prefix, line.tables, TOPICS)
     await line.drain(sink)
 
-    counts = await count_everything(
-        line.bootstrap, line.prefix, line.tables, ["telemetry.requests", "policies", "decisions.scaling", "signals"]
-    )
+    counts = await count_everything(line.bootstrap, line.prefix, line.tables, TOPICS)
     assert counts["telemetry.requests"].dead == len(UNREADABLE) + 1
     assert counts["telemetry.requests"].kept == good + 4
     assert counts["policies"].dead == len(BAD_POLICIES)

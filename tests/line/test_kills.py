@@ -16,7 +16,7 @@ from headrace.children import Child, Children
 from sinks.faults import Point
 from streams.fault_points import FaultPoint
 from tests.conftest import BrokerFactory
-from tests.line.audit import check_ticks, count_everything, read_decisions
+from tests.line.audit import check_ticks, count_everything, read_decisions, until_kept
 from tests.line.deployment import PARTITIONS, Line
 from tests.line.traffic import ENDPOINTS, POLICY, Load, replayed
 from tests.sinks.sink_process import SinkSpec
@@ -113,6 +113,7 @@ class Troubled:
             await self.line.drain(worker)
         assert self.sink is not None
         await self.line.settle(self.sink, timeout_s=120)
+        await until_kept(self.line.bootstrap, self.line.prefix, self.line.tables, TOPICS)
         await self.line.drain(self.sink)
 
 

@@ -10,7 +10,7 @@ import pytest
 from headrace.clock import monotonic_s
 from headrace.engine import LlamaServer
 from headrace.load import LoadCounts, LoadGenerator, PlannedRequest
-from tests.line.audit import ask, count_everything, read_topic
+from tests.line.audit import ask, count_everything, read_topic, until_kept
 from tests.line.conftest import MakeLine
 from tests.line.deployment import Line
 
@@ -60,12 +60,7 @@ async def run_line(line: Line, server: LlamaServer) -> LoadCounts:
 
     await until(is_told)
     await line.drain(collector)
-    sent = len(await read_topic(line.bootstrap, topic))
-
-    async def is_kept() -> bool:
-        return bool(ask(f"SELECT count(*) FROM {samples_of(line)}")[0][0] >= sent)
-
-    await until(is_kept)
+    await until_kept(line.bootstrap, line.prefix, line.tables, [TOPIC])
     await line.drain(sink)
     return counts
 

@@ -9,12 +9,13 @@ from typing import Any
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from tests.line.audit import ask, check_ticks, count_everything, read_decisions
+from tests.line.audit import ask, check_ticks, count_everything, read_decisions, until_kept
 from tests.line.conftest import MakeLine
 from tests.line.deployment import Line
 
 RECORDING = "vllm-recording/idle-overload-hang-death.jsonl.gz"
 SPEED = 8.0
+TOPICS = ["telemetry.requests", "signals", "decisions.scaling", "controllers", "policies"]
 HANG = range(68, 81)
 """Seconds of the recording in which the engine was stopped, without those cut by its edges."""
 DEATH_S = 93
@@ -74,7 +75,7 @@ async def play(line: Line, recordings: Path) -> int:
     await line.clock.sleep(40)  # nothing to await: silence is the event
     await line.settle(worker)
     await line.drain(worker)
-    await line.settle(sink)
+    await until_kept(line.bootstrap, line.prefix, line.tables, TOPICS)
     await line.drain(sink)
     return int(ask(f"SELECT min(at_s) FROM delta_scan('{line.tables / 'telemetry_requests'}')")[0][0])
 
@@ -83,8 +84,7 @@ async def play(line: Line, recordings: Path) -> int:
 async def test_a_recorded_engine_is_told_truly_from_end_to_end(make_line: MakeLine, recordings: Path) -> None:
     line = make_line(speed=SPEED)
     start_s = await play(line, recordings)
-    topics = ["telemetry.requests", "signals", "decisions.scaling", "controllers", "policies"]
-    counts = await count_everything(line.bootstrap, line.prefix, line.tables, topics)
+    counts = await count_everything(line.bootstrap, line.prefix, line.tables, TOPICS)
     assert {count.dead for count in counts.values()} == {0}
     samples = f"delta_scan('{line.tables / 'telemetry_requests'}')"
 
