@@ -126,7 +126,9 @@ async def until_kept(bootstrap: str, prefix: str, folder: Path, topics: list[str
     """
     ends = {topic: _last_offsets(await read_topic(bootstrap, prefix + topic)) for topic in topics}
     async with asyncio.timeout(timeout_s):
-        while not all(_reaches(folder, prefix, topic, offsets) for topic, offsets in ends.items()):
+        while True:
+            if all(_reaches(folder, prefix, topic, offsets) for topic, offsets in ends.items()):
+                return
             await asyncio.sleep(POLL_S)
 
 
