@@ -14,15 +14,16 @@ from pathlib import Path
 from typing import Annotated, Any, ClassVar, Final, Literal, NamedTuple, Self, TypeVar
 
 import pydantic
-from pydantic import AfterValidator, Field, SecretStr
+from pydantic import Field, SecretStr
 from pydantic.fields import FieldInfo
-from pydantic_core import ErrorDetails, PydanticCustomError
+from pydantic_core import ErrorDetails
 
 from headrace.exit_codes import CannotRunError
+from headrace.kafka_address import ADDRESSES
 from headrace.nearest import nearest
-from headrace.setting_checks import check, contradictions
+from headrace.setting_checks import check, contradictions, without
 from headrace.setting_ranges import allowed_text
-from wire.kafka import ADDRESS_FORM, KafkaAccess, bad_addresses, sasl_problems, tls_problems
+from wire.kafka import KafkaAccess, sasl_problems, tls_problems
 from wire.topics import TopicNames
 
 PREFIX = "HEADRACE_"
@@ -121,24 +122,13 @@ class ClusterSettings(Settings):
             sasl_mechanism=self.sasl_mechanism,
             sasl_username=self.sasl_username,
             sasl_password=_plain(self.sasl_password),
-            ssl_cafile=_text(self.ssl_cafile),
-            ssl_certfile=_text(self.ssl_certfile),
-            ssl_keyfile=_text(self.ssl_keyfile),
+            ssl_cafile=_plain(self.ssl_cafile),
+            ssl_certfile=_plain(self.ssl_certfile),
+            ssl_keyfile=_plain(self.ssl_keyfile),
             ssl_password=_plain(self.ssl_password),
             ssl_check_hostname=self.ssl_check_hostname,
             client_id=client_id,
         )
-
-
-def _addresses(bootstrap: str | None) -> str | None:
-    bad = bad_addresses(bootstrap or "127.0.0.1:9092")
-    if bad:
-        raise PydanticCustomError("addresses", "{form}; not {bad}", {"form": ADDRESS_FORM, "bad": " and ".join(bad)})
-    return bootstrap
-
-
-ADDRESSES: Final = AfterValidator(_addresses)
-"""Of a field with Kafka's address."""
 
 
 class KafkaSettings(ClusterSettings):
@@ -220,9 +210,8 @@ def load(
         loaded = model.model_validate({name: entry.value for name, entry in given.items()})
     except pydantic.ValidationError as error:
         problems += [line for wrong in error.errors() for line in _problem_lines(model, given, wrong)]
-        problems += _other_contradictions(
-            model, given, {str(wrong["loc"][0]) for wrong in error.errors() if wrong["loc"]}
-        )
+        wrong_fields = frozenset(str(wrong["loc"][0]) for wrong in error.errors() if wrong["loc"])
+        problems += _other_contradictions(model, given, wrong_fields)
     if problems:
         raise CannotRunError("\n".join(problems))
     return loaded
@@ -266,14 +255,12 @@ def _from_file(model: type[Settings], path: Path) -> tuple[dict[str, Given], lis
     return given, problems
 
 
-def _other_contradictions(model: type[Settings], given: Mapping[str, Given], wrong: set[str]) -> list[str]:
+def _other_contradictions(model: type[Settings], given: Mapping[str, Given], wrong: frozenset[str]) -> list[str]:
     """What contradicts among the fields that are right: pydantic looks for it only where no field is wrong."""
     if not wrong:
         return []
-    without = {**dict.fromkeys(wrong), "__annotations__": dict.fromkeys(wrong, Any), "unknown": frozenset(wrong)}
-    rest = type(model.__name__, (model,), {"__module__": model.__module__, "section": model.section, **without})
     try:
-        rest.model_validate({name: entry.value for name, entry in given.items() if name not in wrong})
+        without(model, wrong).model_validate({name: entry.value for name, entry in given.items() if name not in wrong})
     except pydantic.ValidationError as error:
         return [line for other in error.errors() for line in _problem_lines(model, given, other)]
     return []
@@ -306,9 +293,5 @@ def _is_secret(annotation: Any) -> bool:
     return annotation is SecretStr or SecretStr in getattr(annotation, "__args__", ())
 
 
-def _plain(secret: SecretStr | None) -> str | None:
-    return None if secret is None else secret.get_secret_value()
-
-
-def _text(path: Path | None) -> str | None:
-    return None if path is None else str(path)
+def _plain(value: SecretStr | Path | None) -> str | None:
+    return value.get_secret_value() if isinstance(value, SecretStr) else None if value is None else str(value)

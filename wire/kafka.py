@@ -17,6 +17,8 @@ from aiokafka.partitioner import murmur2
 SECURITY_PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 SASL_MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "GSSAPI")
 
+ADDRESS_FORM = "HOST:PORT with a port of 1 to 65535, several with commas"
+
 REQUEST_BYTES_MAX = 4 * 1024 * 1024
 """Largest request of our producers; the topics' own `max.message.bytes` are the limits that count."""
 
@@ -49,7 +51,7 @@ class KafkaAccess:
     client_id: str = "headrace"
 
     def __post_init__(self) -> None:
-        problems = [*_address_problems(self.bootstrap), *_security_problems(self)]
+        problems = _problems(self)
         if problems:
             raise ValueError("\n".join(problems))
 
@@ -94,29 +96,44 @@ class KafkaAccess:
         return options
 
 
-def _address_problems(bootstrap: str) -> list[str]:
-    problems = []
+def bad_addresses(bootstrap: str) -> list[str]:
+    """Those of a comma list that are no ADDRESS_FORM, as they would be typed in quotes."""
+    bad = []
     for address in bootstrap.split(","):
         host, _, port = address.strip().rpartition(":")
         if not host or not port.isdecimal() or not 0 < int(port) < 65_536:
-            problems.append(f"bootstrap: {address!r}, allowed: host:port with a port of 1 to 65535")
-    return problems
+            bad.append(repr(address))
+    return bad
 
 
-def _security_problems(access: KafkaAccess) -> list[str]:
+def sasl_problems(protocol: str, mechanism: str, username: str | None, has_password: bool) -> list[str]:
+    """What contradicts in who we say we are."""
     problems = []
-    if access.security_protocol not in SECURITY_PROTOCOLS:
-        problems.append(f"security_protocol: {access.security_protocol!r}, allowed: {', '.join(SECURITY_PROTOCOLS)}")
-    if access.sasl_mechanism not in SASL_MECHANISMS:
-        problems.append(f"sasl_mechanism: {access.sasl_mechanism!r}, allowed: {', '.join(SASL_MECHANISMS)}")
-    needs_user = access.uses_sasl and access.sasl_mechanism != "GSSAPI"
-    if needs_user and (access.sasl_username is None or access.sasl_password is None):
-        problems.append(f"sasl_username, sasl_password: required by {access.security_protocol}")
-    if not access.uses_sasl and access.sasl_username is not None:
-        problems.append(f"sasl_username: given, but {access.security_protocol} does not authenticate (hint: SASL_SSL)")
-    if not access.uses_tls and (access.ssl_cafile or access.ssl_certfile or access.ssl_keyfile):
-        problems.append(f"ssl_*: given, but {access.security_protocol} does not encrypt (hint: SSL or SASL_SSL)")
+    if mechanism not in SASL_MECHANISMS:
+        problems.append(f"sasl_mechanism: {mechanism!r}, allowed: {', '.join(SASL_MECHANISMS)}")
+    uses_sasl = protocol.startswith("SASL_")
+    if uses_sasl and mechanism != "GSSAPI" and (username is None or not has_password):
+        problems.append(f"sasl_username, sasl_password: required by {protocol}")
+    if not uses_sasl and username is not None:
+        problems.append(f"sasl_username: given, but {protocol} does not authenticate (hint: SASL_SSL)")
     return problems
+
+
+def tls_problems(protocol: str, has_files: bool) -> list[str]:
+    """TLS's files are of no use where nothing is encrypted."""
+    if has_files and not protocol.endswith("SSL"):
+        return [f"ssl_*: given, but {protocol} does not encrypt (hint: SSL or SASL_SSL)"]
+    return []
+
+
+def _problems(access: KafkaAccess) -> list[str]:
+    protocol = access.security_protocol
+    problems = [f"bootstrap: {address}, allowed: {ADDRESS_FORM}" for address in bad_addresses(access.bootstrap)]
+    if protocol not in SECURITY_PROTOCOLS:
+        problems.append(f"security_protocol: {protocol!r}, allowed: {', '.join(SECURITY_PROTOCOLS)}")
+    has_password = access.sasl_password is not None
+    problems += sasl_problems(protocol, access.sasl_mechanism, access.sasl_username, has_password)
+    return problems + tls_problems(protocol, bool(access.ssl_cafile or access.ssl_certfile or access.ssl_keyfile))
 
 
 def open_producer(access: KafkaAccess, **options: Any) -> AIOKafkaProducer:

@@ -2,10 +2,9 @@
 
 import asyncio
 from pathlib import Path
-from typing import ClassVar, Self
+from typing import Annotated, ClassVar
 from urllib.parse import urlsplit
 
-import pydantic
 import structlog
 from pydantic import Field, SecretStr
 
@@ -18,7 +17,9 @@ from collectors.scraping import TIMEOUT_S, ScrapeSettings, open_scraper
 from headrace.clock import SPEED_MAX, SPEED_VARIABLE
 from headrace.exit_codes import CannotRunError, ExitCode
 from headrace.flags import new_app, settings_command
+from headrace.kafka_address import ADDRESSES
 from headrace.process import Process, run_process
+from headrace.setting_checks import check
 from headrace.settings import ClusterSettings, ProcessSettings
 from wire.kafka import KafkaAccess
 from wire.producer import TelemetryProducer
@@ -36,7 +37,7 @@ class MaybeKafkaSettings(ClusterSettings):
 
     section: ClassVar[str] = "kafka"
 
-    bootstrap: str | None = Field(
+    bootstrap: Annotated[str | None, ADDRESSES] = Field(
         None, description="Kafka's address: HOST:PORT, several with commas. Not used with --out."
     )
 
@@ -72,17 +73,30 @@ class CollectSettings(MaybeKafkaSettings, ProcessSettings):
     timeout_seconds: float = Field(TIMEOUT_S, gt=0, le=60, description="How long an engine has for an answer.")
     engine_api_key: SecretStr | None = Field(None, description="Key that the engines want as a bearer token.")
 
-    @pydantic.model_validator(mode="after")
-    def _consistent(self) -> Self:
-        problems = [*_replica_problems(self), *_place_problems(self)]
-        if self.out is None and self.bootstrap is not None:
-            try:
-                self.access_to(self.bootstrap)
-            except ValueError as error:
-                problems.append(str(error))
-        if problems:
-            raise ValueError("\n".join(problems))
-        return self
+    @check("replica", "recording")
+    def _replicas_are_good(self) -> list[str]:
+        return _replica_problems(self)
+
+    @check("out", "bootstrap")
+    def _has_a_place(self) -> list[str]:
+        needs_one = self.out is None and self.bootstrap is None
+        return ["--bootstrap or --out: one of them is required: Kafka's address, or a file"] if needs_one else []
+
+    @check("start", "recording")
+    def _start_is_of_a_recording(self) -> list[str]:
+        return _recording_alone("--start", self.start, self)
+
+    @check("speed", "recording")
+    def _speed_is_of_a_recording(self) -> list[str]:
+        return _recording_alone("--speed", self.speed, self)
+
+    @check("out", "security_protocol", "sasl_mechanism", "sasl_username", "sasl_password")
+    def _who_is_told(self) -> list[str]:
+        return super()._who_is_told() if self.out is None else []
+
+    @check("out", "security_protocol", "ssl_cafile", "ssl_certfile", "ssl_keyfile")
+    def _files_are_used(self) -> list[str]:
+        return super()._files_are_used() if self.out is None else []
 
     @property
     def engines(self) -> dict[str, str]:
@@ -276,11 +290,6 @@ def _is_good(name: str, url: str) -> bool:
     return 0 < len(name) <= 253 and parts.scheme in ("http", "https") and has_host and not parts.query + parts.fragment
 
 
-def _place_problems(settings: CollectSettings) -> list[str]:
-    problems = []
-    if settings.out is None and settings.bootstrap is None:
-        problems.append("--bootstrap or --out: one of them is required: Kafka's address, or a file")
-    for flag, value in (("--start", settings.start), ("--speed", settings.speed)):
-        if value is not None and settings.recording is None:
-            problems.append(f"{flag}: {value:g}, allowed: only with --recording")
-    return problems
+def _recording_alone(flag: str, value: float | None, settings: CollectSettings) -> list[str]:
+    is_good = value is None or settings.recording is not None
+    return [] if is_good else [f"{flag}: {value:g}, allowed: only with --recording"]

@@ -4,7 +4,6 @@ import asyncio
 import hashlib
 from typing import Annotated, ClassVar
 
-import pydantic
 from aiokafka.errors import KafkaError
 from pydantic import AfterValidator, BeforeValidator, Field
 from pydantic_core import PydanticCustomError
@@ -13,6 +12,7 @@ from headrace.commands.table_settings import TablesSettings
 from headrace.exit_codes import CannotRunError, ExitCode
 from headrace.flags import new_app, settings_command
 from headrace.process import Process, run_process
+from headrace.setting_checks import check
 from headrace.settings import KafkaSettings, ProcessSettings, did_you_mean
 from sinks.buffers import FlushRules
 from sinks.errors import SourceError, StorageError, StuckError
@@ -59,13 +59,11 @@ class SinkSettings(KafkaSettings, TablesSettings, ProcessSettings):
     threads: int = Field(2, ge=1, le=64, description="Topics that are decoded and written at the same time.")
     ready_lag: int = Field(10_000, ge=0, description="Most unread records with which /readyz says ready.")
 
-    @pydantic.model_validator(mode="after")
-    def _memory_holds_a_flush(self) -> "SinkSettings":
-        if self.memory_bytes < self.flush_bytes:
-            raise ValueError(
-                f"--memory-bytes: {self.memory_bytes}, allowed: --flush-bytes ({self.flush_bytes}) or more"
-            )
-        return self
+    @check("memory_bytes", "flush_bytes")
+    def _memory_holds_a_flush(self) -> list[str]:
+        if self.memory_bytes >= self.flush_bytes:
+            return []
+        return [f"--memory-bytes: {self.memory_bytes}, allowed: --flush-bytes ({self.flush_bytes}) or more"]
 
     def plan(self) -> SinkPlan:
         """Two addresses of tables never share a group: each would get half of the records."""

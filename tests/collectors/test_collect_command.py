@@ -45,7 +45,7 @@ def collect(*arguments: str, **environment: str) -> subprocess.CompletedProcess[
 
 
 REFUSED = [
-    (["--out", "-"], ["--endpoint: required"]),
+    (["--out", "-"], ["--endpoint: required", "--replica: required without --recording"]),
     (["--endpoint", "e"], ["--replica: required without --recording", "--bootstrap or --out"]),
     (
         ["--endpoint", "e", "--replica", "ftp://x", "--replica", "a=http://x/?q=1", "--start", "5", "--out", "-"],
@@ -53,7 +53,7 @@ REFUSED = [
     ),
     (
         ["--endpoint", "e", "--replica", "a=http://x", "--replica", "a=http://y", "--bootstrap", "nowhere"],
-        ["--replica: 'a' is given twice", "bootstrap: 'nowhere', allowed: host:port"],
+        ["--replica: 'a' is given twice", "--bootstrap: 'nowhere', allowed: HOST:PORT"],
     ),
     (["--endpoint", "e", "--recording", "x", "--replica", "http://x", "--out", "-"], ["one NAME, no URL"]),
     (["--endpoint", "e", "--recording", "nowhere.jsonl", "--out", "-"], ["nowhere.jsonl: no such file"]),

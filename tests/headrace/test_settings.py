@@ -90,8 +90,25 @@ def test_a_text_of_a_wrong_length_is_told_its_range() -> None:
 
 
 def test_contradictions_among_kafka_settings_are_told_together() -> None:
-    lines = lines_of({"bootstrap": "nowhere", "security_protocol": "SASL_SSL"}, {})
-    assert [line.split(":")[0] for line in lines] == ["bootstrap", "sasl_username, sasl_password"]
+    lines = lines_of({"bootstrap": "h:1,nowhere", "security_protocol": "SASL_SSL"}, {})
+    assert [line.split(":")[0] for line in lines] == ["--bootstrap", "sasl_username, sasl_password"]
+
+
+def test_a_wrong_field_hides_no_contradiction_of_others(tmp_path: Path) -> None:
+    config = tmp_path / "headrace.toml"
+    config.write_text('[kafka]\nbootstrap = "kafka"\nssl_cafile = "ca.pem"\n')
+    lines = lines_of({"partitions": "0"}, {"HEADRACE_SASL_USERNAME": "me"}, config)
+    assert lines == [
+        "--partitions: '0', allowed: 1 to 1000",
+        f"{config}: [kafka] bootstrap: 'kafka', allowed: HOST:PORT with a port of 1 to 65535, several with commas",
+        "sasl_username: given, but PLAINTEXT does not authenticate (hint: SASL_SSL)",
+        "ssl_*: given, but PLAINTEXT does not encrypt (hint: SSL or SASL_SSL)",
+    ]
+
+
+def test_a_check_that_reads_a_wrong_field_is_left_out() -> None:
+    lines = lines_of({**GOOD, "security_protocol": "TLS"}, {"HEADRACE_SASL_USERNAME": "me"})
+    assert [line.split(":")[0] for line in lines] == ["--security-protocol"]
 
 
 def test_a_secret_is_never_shown() -> None:
