@@ -52,6 +52,11 @@ _PARQUET = WriterProperties(compression="ZSTD", compression_level=1)
 _NO_HOOKS = PostCommitHookProperties(create_checkpoint=False, cleanup_expired_logs=False)
 _LASTING_OS_ERRORS = {1, 2, 13, 17, 20, 21, 27, 28, 30, 122}
 """EPERM, ENOENT, EACCES, EEXIST, ENOTDIR, EISDIR, EFBIG, ENOSPC, EROFS, EDQUOT: waiting does not mend these."""
+_LASTING_STORE_ERROR = re.compile(
+    r"NoSuchBucket|AccessDenied|InvalidAccessKeyId|SignatureDoesNotMatch|40[13] (?:Unauthorized|Forbidden)"
+)
+_COLOURS = re.compile(r"\x1b\[[0-9;]*m")
+_ERROR_CHARS_MAX = 500
 _OS_ERROR = re.compile(r"\(os error (\d+)\)|Os \{ code: (\d+)")
 
 T = TypeVar("T")
@@ -206,12 +211,12 @@ class AppendTable:
             if not _is_of_storage(error):
                 raise
             self._root.check()
-            raise StorageError(f"table {self.uri} cannot be written: {_first_line(error)}") from error
+            raise StorageError(f"table {self.uri} cannot be written: {_one_line(error)}") from error
 
     def _note_retry(self, state: RetryCallState) -> None:
         error = state.outcome.exception() if state.outcome else None
         retries.add(1, {"table": self.spec.name})
-        _log.warning("commit_tried_again", table=self.spec.name, attempt=state.attempt_number, error=_first_line(error))
+        _log.warning("commit_tried_again", table=self.spec.name, attempt=state.attempt_number, error=_one_line(error))
 
 
 def _is_of_storage(error: BaseException) -> bool:
@@ -223,8 +228,11 @@ def _may_pass(error: BaseException) -> bool:
     if not _is_of_storage(error) or isinstance(error, TableNotFoundError | SchemaMismatchError | DeltaProtocolError):
         return False
     found = _OS_ERROR.search(str(error))
-    return found is None or int(found[1] or found[2]) not in _LASTING_OS_ERRORS
+    if found is not None:
+        return int(found[1] or found[2]) not in _LASTING_OS_ERRORS
+    return _LASTING_STORE_ERROR.search(str(error)) is None
 
 
-def _first_line(error: BaseException | None) -> str:
-    return str(error).strip().partition("\n")[0]
+def _one_line(error: BaseException | None) -> str:
+    """delta-rs tells the cause of the cause in further lines."""
+    return " ".join(_COLOURS.sub("", str(error)).split())[:_ERROR_CHARS_MAX]
