@@ -24,6 +24,8 @@ from streams.sample_run import SampleDoor, SampleRun, rounds
 from streams.tick_maker import TickMaker
 from streams.ticks import LATENESS_S, PATIENCE_S, TICK_S, ProcessingTime, processing_time, tick_at_or_before
 
+CLEANING_S = 600
+
 
 @dataclass(frozen=True, slots=True)
 class _Due:
@@ -136,7 +138,7 @@ class PartitionController:
         effects = [] if self._rebuild is None else self._end_rebuild(self._rebuild)
         if now_s > self._processed_s:
             passed = now_s // TICK_S > self._processed_s // TICK_S
-            self._processed_s = now_s
+            self._pass_time(now_s)
             if passed:
                 effects += _in_order(self._ticks_by_time(0))
         return effects
@@ -162,7 +164,7 @@ class PartitionController:
         for first, end in pairwise(sorted({0, *passing.cuts, len(run)})):
             due: list[_Due] = []
             if first in passing.cuts:
-                self._processed_s = float(passing.running_s[first])
+                self._pass_time(float(passing.running_s[first]))
                 due += self._ticks_by_time(first)
             if samples is not None:
                 due += self._take_samples(samples, first, end, passing)
@@ -172,6 +174,11 @@ class PartitionController:
             self._processed_s = float(passing.running_s[end - 1])
             effects += _in_order(due)
         return effects
+
+    def _pass_time(self, processed_s: float) -> None:
+        if processed_s // CLEANING_S > self._processed_s // CLEANING_S:
+            self._registry.forget_silent(processed_s)
+        self._processed_s = processed_s
 
     def _samples(self, run: Run, *, again: bool) -> SampleRun:
         assert isinstance(run.rows, SampleColumns)

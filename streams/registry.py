@@ -17,6 +17,10 @@ from streams.rebuild import GPUS, Run
 from streams.skew import SkewBook
 from streams.ticks import AHEAD_MAX_S, first_ticks
 
+OWNED_KEPT = 100_000
+"""Most names whose partition is remembered: anybody may send any name."""
+SILENT_S = 3600.0
+
 
 class EndpointRegistry:
     """States and windows by endpoint. `owns` tells whether an endpoint's records belong to this partition."""
@@ -53,8 +57,18 @@ class EndpointRegistry:
     def is_owned(self, endpoint: str) -> bool:
         owned = self._owned.get(endpoint)
         if owned is None:
+            if len(self._owned) >= OWNED_KEPT:
+                self._owned.clear()
             owned = self._owned[endpoint] = self._owns(endpoint)
         return owned
+
+    def forget_silent(self, processed_s: float) -> None:
+        """Free what is kept of sources and GPUs that fell silent long ago."""
+        self.book.forget_silent(processed_s - SILENT_S)
+        for state in self.states.values():
+            gpus = self.windows.of(state.endpoint).gpus
+            if gpus is not None and state.needed_from_s is not None:
+                gpus.forget(state.needed_from_s)
 
     def new_rows(self, run: Run) -> NDArray[np.bool_]:
         """bool (n,): which rows of a run speak of endpoints with a policy and were not read before."""
@@ -92,22 +106,24 @@ class EndpointRegistry:
         if state is None:
             self.counts.add(Count.NO_POLICY, 1)
             return None
+        return self._observe(state, record, received_s)
+
+    def _observe(self, state: EndpointState, record: object, received_s: float) -> EndpointState | None:
         match record:
             case ReplicaChanged():
                 state.supply.apply(record)
             case TargetObserved():
                 state.observe_target(record)
+            case GpuSample() if record.at_s + 1 - received_s > AHEAD_MAX_S:
+                self.counts.add(Count.TOO_FAR_AHEAD, 1)
+                return None
             case GpuSample():
-                if record.at_s + 1 - received_s > AHEAD_MAX_S:
-                    self.counts.add(Count.TOO_FAR_AHEAD, 1)
-                    return None
                 self.windows.add_gpu(record)
             case Outcome():
-                if not state.observe_outcome(record):
-                    self.counts.add(Count.UNKNOWN_DECISION, 1)
+                self.counts.add(Count.UNKNOWN_DECISION, 0 if state.observe_outcome(record) else 1)
                 return None
             case _:
-                raise TypeError(f"{topic}: no such input: {type(record).__name__}")
+                raise TypeError(f"no such input: {type(record).__name__}")
         if not state.has_ticked:
             (first_tick,) = first_ticks(np.array([record.at_s]), np.array([received_s])).tolist()
             state.begin(first_tick, record.at_s)

@@ -102,7 +102,8 @@ class SampleDoor:
         self, run: Run, columns: SampleColumns, states: Sequence[EndpointState | None], rows: Ints, skew_s: Floats
     ) -> tuple[Ints, Mask]:
         """All samples' seconds, corrected at `rows`; and for each of `rows` whether its clock is to be trusted."""
-        source = self.book.codes(columns.series)[columns.series_code[rows]]
+        series_code = columns.series_code[rows]
+        source = self.book.codes(columns.series, np.unique(series_code))[series_code]
         received_s = run.received_s[rows]
         follow = self.book.count(source, skew_s[rows], received_s)
         trusted = np.ones(len(rows), np.bool_)

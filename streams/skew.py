@@ -133,15 +133,27 @@ class SkewBook:
 
     def forget(self, endpoint: str) -> None:
         for key in [key for key in self._codes if key[0] == endpoint]:
-            code = self._codes.pop(key)
-            self._received[code] = -np.inf
-            self._count[code] = 0
-            self._last_off[code] = -RECENT_SAMPLES
-            self._free.append(code)
+            self._clear(self._codes.pop(key))
 
-    def codes(self, series: Sequence[SeriesIdentity]) -> NDArray[np.int64]:
-        """int64 (len(series),): each series' source."""
-        return np.fromiter((self._code(one[0], source_key(one)) for one in series), np.int64, len(series))
+    def _clear(self, code: int) -> None:
+        self._received[code] = -np.inf
+        self._count[code] = 0
+        self._last_off[code] = -RECENT_SAMPLES
+        self._free.append(code)
+
+    def forget_silent(self, before_s: float) -> None:
+        """Drop sources that were last heard before `before_s`, so long ago that their samples count no more."""
+        newest = self._received.max(axis=1)
+        for key, code in [(key, code) for key, code in self._codes.items() if newest[code] < before_s]:
+            del self._codes[key]
+            self._clear(code)
+
+    def codes(self, series: Sequence[SeriesIdentity], used: NDArray[np.int64]) -> NDArray[np.int64]:
+        """int64 (len(series),): the source of each series that `used` (places in `series`) names, else -1."""
+        codes = np.full(len(series), -1, np.int64)
+        for place in used.tolist():
+            codes[place] = self._code(series[place][0], source_key(series[place]))
+        return codes
 
     def _code(self, endpoint: str, source: SourceKey) -> int:
         key = (endpoint, source)

@@ -45,12 +45,13 @@ class ExportSettings(KafkaSettings):
 
 @settings_command(app, ExportSettings, exits=[ExitCode.UNAVAILABLE])
 def export(settings: ExportSettings) -> ExitCode:
-    """Write a replay file of one endpoint: what the workers had read, and when they ticked.
+    r"""Write a replay file of one endpoint: what the workers had read, and when they ticked.
 
     `headrace replay` makes of it the workers' own decisions again, ids included, however many workers there were.
 
     Example:
-        headrace export --endpoint chat --from 2026-03-29T08:00:00Z --out chat.jsonl.gz --bootstrap 127.0.0.1:9092
+        headrace export --endpoint chat --from 2026-03-29T08:00:00Z \
+            --out chat.jsonl.gz --bootstrap 127.0.0.1:9092
         headrace replay --telemetry chat.jsonl.gz
     """
     recording = ask_kafka(settings.bootstrap, _export(settings))

@@ -52,14 +52,15 @@ class ReplaySettings(Settings):
 
 @settings_command(app, ReplaySettings, exits=[ExitCode.INCOMPLETE])
 def replay(settings: ReplaySettings) -> ExitCode:
-    """Compute the decisions of a file of telemetry.
+    r"""Compute the decisions of a file of telemetry.
 
     With --telemetry - each line's decisions are written before the next line is read. Lines that are no records become
     dead letters (--topics deadletters), and the rest goes on; the exit status is then 1. Nothing is written when it
     is 2.
 
     Example:
-        headrace replay --policies policies/ --telemetry telemetry.jsonl.gz --out decisions.jsonl
+        headrace replay --policies policies/ --telemetry telemetry.jsonl.gz \
+            --out decisions.jsonl
     """
     chosen = _chosen(settings.topics)
     policies = [] if settings.policies is None else load_policies(settings.policies)
