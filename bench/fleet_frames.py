@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from bench.worker_line import ENDPOINTS, PARTITIONS, SEED, sample
-from streams.columns import IDENTITY_FIELDS
+from streams.windows.columns import IDENTITY_FIELDS
 from wire.frames import ROWS_DEFAULT, encode_frames
 from wire.kafka import partition_of
 

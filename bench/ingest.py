@@ -18,7 +18,7 @@ from bench.worker_line import (
     until_decided,
 )
 from headrace.clock import Clock
-from streams.ticks import LATENESS_S, tick_at_or_before
+from streams.endpoints.ticks import LATENESS_S, tick_at_or_before
 
 REPLICAS = 10
 """Of each endpoint: 1,000 in all."""

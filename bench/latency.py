@@ -19,7 +19,7 @@ from bench.worker_line import (
     sample,
 )
 from headrace.clock import Clock, monotonic_s
-from streams.ticks import LATENESS_S, TICK_S
+from streams.endpoints.ticks import LATENESS_S, TICK_S
 from wire.codec import encode
 from wire.kafka import open_producer, partition_of
 

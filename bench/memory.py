@@ -13,9 +13,9 @@ from bench.fleet_frames import FleetFrames
 from bench.registry import Result
 from bench.worker_line import ENDPOINTS, NAMES, PARTITIONS, SEED, Line, WorkerProcess, line, resident_mb, until_decided
 from headrace.clock import Clock
-from streams.columns import HISTOGRAM_FIELDS, SampleColumns
-from streams.ticks import LATENESS_S, TICK_S, tick_at_or_before
-from streams.windows import SPAN_S, Windows
+from streams.endpoints.ticks import LATENESS_S, TICK_S, tick_at_or_before
+from streams.windows.columns import HISTOGRAM_FIELDS, SampleColumns
+from streams.windows.windows import SPAN_S, Windows
 from wire.frames import ARROW_CONTENT_TYPE, CONTENT_TYPE_HEADER, decode_frame
 from wire.kafka import open_producer
 

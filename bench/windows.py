@@ -17,8 +17,8 @@ from bench.vllm_bounds import VLLM_BOUNDS_MS
 from records.enums import Source
 from records.histogram import Histogram
 from records.telemetry import RequestSample
-from streams.columns import COUNT_FIELDS, GAUGE_FIELDS, SampleColumns
-from streams.windows import SPAN_S, Windows
+from streams.windows.columns import COUNT_FIELDS, GAUGE_FIELDS, SampleColumns
+from streams.windows.windows import SPAN_S, Windows
 from wire.frames import decode_frame, encode_frames
 
 REPLICAS = 500

@@ -18,11 +18,11 @@ from records.memory import ControllerMemory
 from records.policy import EndpointPolicy
 from records.signals import EndpointSignal
 from records.supply_memory import SkewChange, SourceMemory
-from streams.effects import PolicyDeleted
-from streams.endpoint_state import EndpointState
-from streams.inputs import INPUT_TOPICS
-from streams.rebuild import REQUESTS, WINDOW_TOPICS, plan_rewind
-from streams.ticks import PATIENCE_S, TICK_S
+from streams.controller.rebuild import REQUESTS, WINDOW_TOPICS, plan_rewind
+from streams.endpoints.effects import PolicyDeleted
+from streams.endpoints.endpoint_state import EndpointState
+from streams.endpoints.ticks import PATIENCE_S, TICK_S
+from streams.shell.inputs import INPUT_TOPICS
 from wire.codec import decode, encode
 
 Struct = TypeVar("Struct", bound=msgspec.Struct)

@@ -7,7 +7,7 @@ import msgspec
 import numpy as np
 from aiokafka import AIOKafkaConsumer, ConsumerRecord, TopicPartition
 
-from streams.effects import PolicyDeleted
+from streams.endpoints.effects import PolicyDeleted
 from wire.batches import FrameRun, JsonRun, Run, Tombstone, decode_batch
 from wire.frame_schema import frame_columns
 from wire.frames import histogram_at

@@ -13,8 +13,8 @@ from headrace.replay_lines import BadLine, ClockLine, MemoryLine, RecordLine, re
 from records.enums import BadInput
 from records.memory import ControllerMemory
 from records.policy import EndpointPolicy
-from streams.controller import PartitionController
-from streams.effects import TickEffects
+from streams.controller.controller import PartitionController
+from streams.endpoints.effects import TickEffects
 from wire.codec import DecodeError, encode
 
 RUN_LINES_MAX = 4096

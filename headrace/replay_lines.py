@@ -9,8 +9,8 @@ from records.enums import BadInput
 from records.fields import Instant, Second
 from records.memory import ControllerMemory
 from records.outcomes import DeadLetter
-from streams.effects import PolicyDeleted
-from streams.inputs import INPUT_TOPICS
+from streams.endpoints.effects import PolicyDeleted
+from streams.shell.inputs import INPUT_TOPICS
 from wire.codec import UNREADABLE, DecodeError, decode, explain
 
 KEPT_BYTES_MAX = 64 * 1024

@@ -1,5 +1,6 @@
 """Histograms as in OpenTelemetry: explicit upper bounds, counts per bucket, not cumulative."""
 
+import itertools
 from typing import Annotated
 
 import msgspec
@@ -17,7 +18,7 @@ def _check_bounds(bounds: tuple[float, ...]) -> None:
     """Raise ValueError unless the bounds rise strictly; bounds seen before cost one look-up."""
     if bounds in _checked:
         return
-    for lower, upper in zip(bounds, bounds[1:], strict=False):
+    for lower, upper in itertools.pairwise(bounds):
         if not lower < upper:
             raise ValueError(f"explicit_bounds must rise strictly, got {lower} before {upper}")
     if len(_checked) < 1024:

@@ -11,12 +11,12 @@ from headrace.exit_codes import CannotRunError, ExitCode
 from headrace.flags import new_app, settings_command
 from headrace.process import Process, run_process
 from headrace.settings import KafkaSettings, ProcessSettings
-from streams.assignment import SplitAssignmentError
-from streams.controller_source import ControllerSource
-from streams.faust_app import GroupOptions
-from streams.watchdog import WorkerStuckError
-from streams.worker import Worker, WorkerOptions
-from streams.worker_metrics import WorkerMetrics
+from streams.shell.assignment import SplitAssignmentError
+from streams.shell.controller_source import ControllerSource
+from streams.shell.faust_app import GroupOptions
+from streams.shell.watchdog import WorkerStuckError
+from streams.shell.worker import Worker, WorkerOptions
+from streams.shell.worker_metrics import WorkerMetrics
 from wire.admin import check_topics, list_topics
 
 app = new_app()
@@ -35,17 +35,17 @@ class WorkerSettings(KafkaSettings, ProcessSettings):
         description="Consumer group, and begin of the transactional ids; default: headrace-worker after the prefix. "
         "All workers of one group share the partitions; two groups on the same topics would decide everything twice.",
     )
-    session_timeout_s: float = Field(
+    session_timeout_seconds: float = Field(
         8.0,
         ge=1,
         le=300,
         description="After this long without a sign of life a worker's partitions move to others. "
         "Kafka refuses less than its group.min.session.timeout.ms (6 s by default).",
     )
-    ready_lag_s: float = Field(
+    ready_lag_seconds: float = Field(
         10.0, gt=0, le=86_400, description="Most seconds of telemetry not yet worked on with which /readyz says ready."
     )
-    stall_s: float = Field(
+    stall_seconds: float = Field(
         60.0, ge=1, le=86_400, description="Without any progress for this long, although there is work, it ends."
     )
 
@@ -54,11 +54,11 @@ class WorkerSettings(KafkaSettings, ProcessSettings):
             access=self.access("headrace-worker"),
             names=self.topic_names,
             group=GroupOptions(
-                app=self.group or self.topic_prefix + _DEFAULT_GROUP, session_timeout_s=self.session_timeout_s
+                app=self.group or self.topic_prefix + _DEFAULT_GROUP, session_timeout_s=self.session_timeout_seconds
             ),
             clock=process.clock.now_s,
-            lag_max_s=self.ready_lag_s,
-            stall_s=self.stall_s,
+            lag_max_s=self.ready_lag_seconds,
+            stall_s=self.stall_seconds,
         )
 
 

@@ -42,6 +42,14 @@ def test_each_help_has_an_example_and_the_exit_codes(command: tuple[str, ...]) -
     assert "Exit status: 0 done" in told.stdout
 
 
+@pytest.mark.parametrize("command", [*((name,) for name in COMMANDS), ("tables", "query"), ("topics", "create")])
+def test_examples_can_be_copied_from_a_terminal_of_80_columns(command: tuple[str, ...]) -> None:
+    text = headrace(*command, "--help", env={"COLUMNS": "400"}).stdout
+    examples = [line.strip() for line in text.splitlines() if line.startswith("     ") and line.strip()]
+    narrow = [line.strip() for line in headrace(*command, "--help", env={"COLUMNS": "80"}).stdout.splitlines()]
+    assert [line for line in examples if line not in narrow] == []
+
+
 @pytest.mark.parametrize("group", [(), ("topics",), ("policy",)])
 def test_a_group_alone_shows_its_commands(group: tuple[str, ...]) -> None:
     told = headrace(*group)

@@ -14,7 +14,7 @@ import pytest
 from headrace.broker import EmbeddedBroker
 from headrace.children import Child, Children
 from sinks.faults import Point
-from streams.fault_points import FaultPoint
+from streams.shell.fault_points import FaultPoint
 from tests.conftest import BrokerFactory
 from tests.line.audit import check_ticks, count_everything, read_decisions, until_kept
 from tests.line.deployment import PARTITIONS, Line

@@ -15,9 +15,9 @@ from records.decisions import ScalingDecision
 from records.memory import ControllerMemory
 from records.policy import EndpointPolicy
 from records.signals import EndpointSignal
-from streams.controller import PartitionController
-from streams.effects import TickEffects
-from streams.rebuild import WINDOW_TOPICS
+from streams.controller.controller import PartitionController
+from streams.controller.rebuild import WINDOW_TOPICS
+from streams.endpoints.effects import TickEffects
 from tests.conftest import Kafka
 from tests.streams.controller.line import Line, feed_all
 from tests.streams.controller.random_line import ENDPOINTS, POLICIES, random_line

@@ -17,8 +17,8 @@ from records.scaling_memory import ScalingMemory
 from records.signals import EndpointSignal, SupplySignal
 from records.supply_memory import SupplyMemory
 from records.telemetry import RequestSample
-from streams.memory_reader import CompactedPartition
-from streams.tick_source import StartPositions
+from streams.shell.memory_reader import CompactedPartition
+from streams.shell.tick_source import StartPositions
 
 WINDOW_S = 20
 POLICY = hashlib.sha256(b"policy").hexdigest()

@@ -2,19 +2,21 @@
 
 import asyncio
 from collections.abc import Sequence
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 from aiokafka import ConsumerRecord
 from faust.types import TP
 
 from headrace.clock import Clock
-from streams.assignment import Assignments, SplitAssignmentError
-from streams.faust_app import GroupOptions
-from streams.inputs import INPUT_TOPICS
-from streams.partition_owner import PartitionOwner
-from streams.watchdog import WorkerStuckError
-from streams.worker import Worker, WorkerOptions
-from streams.worker_metrics import WorkerMetrics
+from streams.shell.assignment import Assignments, SplitAssignmentError
+from streams.shell.faust_app import GroupOptions
+from streams.shell.inputs import INPUT_TOPICS
+from streams.shell.partition_owner import OwnerState, PartitionOwner
+from streams.shell.watchdog import WorkerStuckError
+from streams.shell.worker import Worker, WorkerOptions
+from streams.shell.worker_metrics import WorkerMetrics
 from tests.worker.counting_source import CountedTick, CountingSource
 from tests.worker.pipeline import Pipeline, samples
 from wire.topics import TopicNames
@@ -53,6 +55,21 @@ def test_a_partition_without_all_its_topics_is_refused() -> None:
     )
     assert [str(failure) for failure in failures] == ["partition 3 came without t.policies"]
     assert isinstance(failures[0], SplitAssignmentError)
+
+
+def test_only_a_few_of_the_partitions_that_are_not_ready_are_named() -> None:
+    def make_owner(partition: int) -> PartitionOwner:
+        raise AssertionError("no owner may start")
+
+    assignments = Assignments(TopicNames("t."), make_owner, lambda _: None)
+    assignments.announce()
+    for partition in range(12):
+        state = OwnerState.WORKING if partition % 2 else OwnerState.TAKING_OVER
+        owner = SimpleNamespace(partition=partition, state=state, lag_s=1.0, is_caught_up=False)
+        assignments.owners[partition] = cast(PartitionOwner, owner)
+    assert assignments.why_not_ready(10.0) == (
+        "6 of 12: partition 0 is taking_over; partition 2 is taking_over; partition 4 is taking_over; and so on"
+    )
 
 
 @pytest.mark.kafka

@@ -1,6 +1,6 @@
 """Fails when a method that the shell overrides, or relies on inside, is another than the one it was written against.
 
-Then read the new one beside streams/batching_consumer.py and streams/faust_app.py, and renew the digest.
+Then read the new one beside streams/shell/batching_consumer.py and streams/shell/faust_app.py, and renew the digest.
 """
 
 import hashlib

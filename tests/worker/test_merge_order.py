@@ -6,7 +6,7 @@ targets   0           3
 
 from aiokafka import ConsumerRecord
 
-from streams.merge_order import MergeOrder
+from streams.shell.merge_order import MergeOrder
 
 BOTH = ("requests", "targets")
 

@@ -2,10 +2,10 @@
 
 from faust.types import TP
 
-from streams.batching_consumer import ReadState
-from streams.read_progress import ReadProgress
-from streams.tick_outbox import PENDING_TICKS_MAX, TRANSACTION_TICKS_MAX, TickOutbox
-from streams.watchdog import StallDetector
+from streams.shell.batching_consumer import ReadState
+from streams.shell.read_progress import ReadProgress
+from streams.shell.tick_outbox import PENDING_TICKS_MAX, TRANSACTION_TICKS_MAX, TickOutbox
+from streams.shell.watchdog import StallDetector
 
 REQUESTS, POLICIES = TP("t.requests", 0), TP("t.policies", 0)
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from headrace.clock import Clock
-from streams.fault_points import FaultPoint
+from streams.shell.fault_points import FaultPoint
 from tests.worker.pipeline import Pipeline, WorkerProcess, broken_links, running, samples
 from tests.worker.worker_process import WorkerSpec
 

@@ -7,9 +7,9 @@ from functools import partial
 import pytest
 from aiokafka import ConsumerRecord, TopicPartition
 
-from streams.fault_points import FaultPoint, NoFaults
-from streams.memory_reader import MemoryReader
-from streams.transactions import FencedError, OutgoingRecord, PartitionTransactions, TransactionFailedError
+from streams.shell.fault_points import FaultPoint, NoFaults
+from streams.shell.memory_reader import MemoryReader
+from streams.shell.transactions import FencedError, OutgoingRecord, PartitionTransactions, TransactionFailedError
 from tests.worker.pipeline import Pipeline
 from wire.kafka import open_consumer, open_producer
 

@@ -13,7 +13,7 @@ from headrace.clock import Clock
 from records.decisions import ScalingDecision
 from records.enums import MetricName
 from records.policy import EndpointPolicy, Metric, ScaleTargetRef
-from streams.fault_points import FaultPoint
+from streams.shell.fault_points import FaultPoint
 from tests.conftest import BrokerFactory
 from tests.worker.conftest import QUICK_GROUPS
 from tests.worker.pipeline import Pipeline, WorkerProcess, broken_links, running, samples, targets

@@ -34,7 +34,7 @@ class Command:
         self._health_file = folder / "health"
         self._log = folder / "log"
         arguments = ["worker", "--bootstrap", pipeline.access.bootstrap, "--topic-prefix", pipeline.prefix]
-        arguments += ["--session-timeout-s", "2", "--health-file", str(self._health_file)]
+        arguments += ["--session-timeout-seconds", "2", "--health-file", str(self._health_file)]
         with self._log.open("wb") as output:
             self.process = subprocess.Popen(
                 [sys.executable, "-m", "headrace.main", *arguments], stdout=output, stderr=output

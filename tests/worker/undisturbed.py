@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from aiokafka import ConsumerRecord
 
 from records.decisions import ScalingDecision
-from streams.controller_source import ControllerSource
-from streams.inputs import TELEMETRY_TOPICS
-from streams.memory_reader import CompactedPartition
-from streams.merge_order import MergeOrder
-from streams.worker_metrics import WorkerMetrics
+from streams.shell.controller_source import ControllerSource
+from streams.shell.inputs import TELEMETRY_TOPICS
+from streams.shell.memory_reader import CompactedPartition
+from streams.shell.merge_order import MergeOrder
+from streams.shell.worker_metrics import WorkerMetrics
 from tests.worker.pipeline import Pipeline
 
 

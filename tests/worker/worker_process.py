@@ -12,11 +12,11 @@ from functools import partial
 import msgspec
 
 from headrace.clock import Clock
-from streams.controller_source import ControllerSource
-from streams.fault_points import FaultPoint, FaultPoints, NoFaults
-from streams.faust_app import GroupOptions
-from streams.worker import Worker, WorkerOptions
-from streams.worker_metrics import WorkerMetrics
+from streams.shell.controller_source import ControllerSource
+from streams.shell.fault_points import FaultPoint, FaultPoints, NoFaults
+from streams.shell.faust_app import GroupOptions
+from streams.shell.worker import Worker, WorkerOptions
+from streams.shell.worker_metrics import WorkerMetrics
 from tests.worker.counting_source import CountingSource
 from wire.kafka import KafkaAccess
 from wire.topics import TopicNames

@@ -12,8 +12,8 @@ import numpy as np
 from records.memory import ControllerMemory
 from records.policy import EndpointPolicy
 from records.telemetry import RequestSample
-from streams.controller import PartitionController
-from streams.effects import TickEffects
+from streams.controller.controller import PartitionController
+from streams.endpoints.effects import TickEffects
 
 REQUESTS = "telemetry.requests"
 

@@ -7,8 +7,8 @@ import pytest
 
 from records.enums import ValueState
 from records.signals import EndpointSignal
-from streams.effects import TickEffects
-from streams.skew import quantile
+from streams.endpoints.effects import TickEffects
+from streams.endpoints.skew import quantile
 from tests.streams.controller.line import REQUESTS, Line, feed_all, policy, run, sample, started
 
 

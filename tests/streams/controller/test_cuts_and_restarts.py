@@ -7,9 +7,9 @@ from collections.abc import Sequence
 import pytest
 
 from records.memory import ControllerMemory
-from streams.controller import PartitionController
-from streams.effects import TickEffects
-from streams.rebuild import WINDOW_TOPICS, RewindPlan
+from streams.controller.controller import PartitionController
+from streams.controller.rebuild import WINDOW_TOPICS, RewindPlan
+from streams.endpoints.effects import TickEffects
 from tests.streams.controller.line import Arrival, as_bytes, feed_all, started
 from tests.streams.controller.random_line import POLICIES, random_line
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from records.telemetry import TargetObserved
-from streams.effects import Count, PolicyDeleted, TickEffects
+from streams.endpoints.effects import Count, PolicyDeleted, TickEffects
 from tests.streams.controller.line import REQUESTS, Line, feed, feed_all, policy, run, sample, started
 
 

@@ -5,8 +5,8 @@ import pytest
 from records.decisions import SkippedTicks
 from records.enums import ScalingReason
 from records.memory import ControllerMemory
-from streams.controller import PartitionController
-from streams.effects import TickEffects
+from streams.controller.controller import PartitionController
+from streams.endpoints.effects import TickEffects
 from tests.streams.controller.line import REQUESTS, Line, feed_all, policy, sample, started
 
 

@@ -7,7 +7,7 @@ import pytest
 from records.enums import ReplicaState, SupplySource
 from records.signals import EndpointSignal
 from records.telemetry import ReplicaChanged, TargetObserved
-from streams.supply import SupplyState
+from streams.endpoints.supply import SupplyState
 from tests.streams.controller.line import REQUESTS, Line, feed_all, policy, run, sample, started
 
 R = ReplicaState

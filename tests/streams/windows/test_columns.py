@@ -10,7 +10,7 @@ import pytest
 from records.enums import Source
 from records.histogram import Histogram
 from records.telemetry import RequestSample
-from streams.columns import COUNT_FIELDS, GAUGE_FIELDS, HISTOGRAM_FIELDS, SCALAR_FIELDS, SampleColumns
+from streams.windows.columns import COUNT_FIELDS, GAUGE_FIELDS, HISTOGRAM_FIELDS, SCALAR_FIELDS, SampleColumns
 from wire.frames import decode_frame, encode_frames
 
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streams.histograms import EMPTY, MergedHistogram, merge, quantile
+from streams.windows.histograms import EMPTY, MergedHistogram, merge, quantile
 
 BOUNDS = ((1.0, 2.0, 5.0, 10.0), (2.0, 4.0, 8.0, 16.0, 32.0), (3.0,), (-1.0, 0.0, 7.0), ())
 

@@ -8,8 +8,8 @@ import numpy as np
 from records.enums import Source
 from records.histogram import Histogram
 from records.telemetry import RequestSample
-from streams.columns import COUNT_FIELDS, GAUGE_FIELDS, SampleColumns
-from streams.windows import SPAN_S, Windows
+from streams.windows.columns import COUNT_FIELDS, GAUGE_FIELDS, SampleColumns
+from streams.windows.windows import SPAN_S, Windows
 
 BOUNDS = {"ttft_ms": 22, "tpot_ms": 19, "e2e_ms": 21, "queue_ms": 21}
 """How many bounds vLLM's histograms have."""

@@ -8,9 +8,9 @@ import pytest
 from records.enums import Source
 from records.histogram import Histogram
 from records.telemetry import RequestSample
-from streams.columns import SampleColumns
-from streams.grid import Grid
-from streams.windows import Windows
+from streams.windows.columns import SampleColumns
+from streams.windows.grid import Grid
+from streams.windows.windows import Windows
 
 SPAN_S = 302
 END_S = 1_700_000_000

@@ -7,8 +7,8 @@ import pytest
 
 from records.histogram import Histogram
 from records.telemetry import RequestSample
-from streams.columns import SampleColumns
-from streams.windows import AddReport, Windows
+from streams.windows.columns import SampleColumns
+from streams.windows.windows import AddReport, Windows
 
 SPAN_S = 64
 

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from records.epoch_memory import EpochSeen
 from records.telemetry import RequestSample
-from streams.columns import SampleColumns
-from streams.grid import Grid
-from streams.windows import AddReport, Windows
+from streams.windows.columns import SampleColumns
+from streams.windows.grid import Grid
+from streams.windows.windows import AddReport, Windows
 from tests.streams.windows.naive_windows import NaiveEndpoint, NaiveGrid, SourceName, below
 from tests.streams.windows.sample_strategies import CROWDED_NAMES, FIELDS, HISTOGRAMS, START_S, samples
 

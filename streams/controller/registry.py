@@ -1,0 +1,155 @@
+"""The endpoints of a partition: known by their policies, started by their first record, fed with everything else."""
+
+from collections.abc import Callable, Iterable, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from records.memory import ControllerMemory
+from records.outcomes import Outcome
+from records.policy import EndpointPolicy
+from records.telemetry import GpuSample, ReplicaChanged, TargetObserved
+from streams.controller.rebuild import GPUS, Run
+from streams.endpoints.effects import Count, Counts, PolicyDeleted
+from streams.endpoints.endpoint_state import EndpointState
+from streams.endpoints.endpoint_windows import EndpointWindows
+from streams.endpoints.skew import SkewBook
+from streams.endpoints.ticks import AHEAD_MAX_S, first_ticks
+from streams.windows.columns import SampleColumns
+
+OWNED_KEPT = 100_000
+"""Most names whose partition is remembered: anybody may send any name."""
+SILENT_S = 3600.0
+
+
+class EndpointRegistry:
+    """States and windows by endpoint. `owns` tells whether an endpoint's records belong to this partition."""
+
+    def __init__(self, owns: Callable[[str], bool]) -> None:
+        self.counts = Counts()
+        self.windows = EndpointWindows()
+        self.book = SkewBook()
+        self.states: dict[str, EndpointState] = {}
+        self._owns = owns
+        self._owned: dict[str, bool] = {}
+
+    def restore(
+        self, memories: Iterable[ControllerMemory], policies: Iterable[EndpointPolicy]
+    ) -> list[ControllerMemory]:
+        """Make the states; the memories that were used are given back."""
+        by_endpoint = {memory.endpoint: memory for memory in memories}
+        used = []
+        for policy in policies:
+            memory = by_endpoint.get(policy.endpoint)
+            if memory is None:
+                state = EndpointState.new(policy)
+            else:
+                used.append(memory)
+                state = EndpointState.from_memory(policy, memory)
+            self.states[policy.endpoint] = state
+            self.windows.open(state, () if memory is None else memory.epochs)
+        return used
+
+    def states_of(self, endpoints: Sequence[str]) -> list[EndpointState | None]:
+        """Null for those without a policy, or of another partition."""
+        return [self.states.get(endpoint) if self.is_owned(endpoint) else None for endpoint in endpoints]
+
+    def is_owned(self, endpoint: str) -> bool:
+        owned = self._owned.get(endpoint)
+        if owned is None:
+            if len(self._owned) >= OWNED_KEPT:
+                self._owned.clear()
+            owned = self._owned[endpoint] = self._owns(endpoint)
+        return owned
+
+    def forget_silent(self, processed_s: float) -> None:
+        """Free what is kept of sources and GPUs that fell silent long ago."""
+        self.book.forget_silent(processed_s - SILENT_S)
+        for state in self.states.values():
+            gpus = self.windows.of(state.endpoint).gpus
+            if gpus is not None and state.needed_from_s is not None:
+                gpus.forget(state.needed_from_s)
+
+    def new_rows(self, run: Run) -> NDArray[np.bool_]:
+        """bool (n,): which rows of a run speak of endpoints with a policy and were not read before."""
+        rows = run.rows
+        if isinstance(rows, SampleColumns):
+            states = self.states_of(rows.endpoints)
+            never = np.iinfo(np.int64).max
+            least = [never if state is None else state.restored.get(run.topic, 0) for state in states]
+            return run.offsets >= np.array(least, np.int64)[rows.endpoint_code]
+        found = []
+        for record, offset in zip(rows, run.offsets.tolist(), strict=True):
+            state = self.states.get(getattr(record, "endpoint", ""))
+            is_policy = isinstance(record, EndpointPolicy | PolicyDeleted)
+            found.append(is_policy if state is None else state.is_new(run.topic, offset))
+        return np.array(found, np.bool_)
+
+    def apply(self, topic: str, record: object, offset: int, received_s: float) -> EndpointState | None:
+        """Take a record of any topic but telemetry.requests; the endpoint's state where it may have ticks now."""
+        endpoint = getattr(record, "endpoint", None)
+        if not isinstance(endpoint, str):
+            raise TypeError(f"{topic}: not a record of an endpoint: {type(record).__name__}")
+        if not self.is_owned(endpoint):
+            self.counts.add(Count.WRONG_PARTITION, 1)
+            return None
+        state = self.states.get(endpoint)
+        if state is not None and not state.is_new(topic, offset):
+            return None
+        match record:
+            case EndpointPolicy():
+                self._set_policy(record)
+                return self.states[endpoint]
+            case PolicyDeleted():
+                self._delete_policy(endpoint)
+                return None
+        if state is None:
+            self.counts.add(Count.NO_POLICY, 1)
+            return None
+        return self._observe(state, record, received_s)
+
+    def _observe(self, state: EndpointState, record: object, received_s: float) -> EndpointState | None:
+        match record:
+            case ReplicaChanged():
+                state.supply.apply(record)
+            case TargetObserved():
+                state.observe_target(record)
+            case GpuSample() if record.at_s + 1 - received_s > AHEAD_MAX_S:
+                self.counts.add(Count.TOO_FAR_AHEAD, 1)
+                return None
+            case GpuSample():
+                self.windows.add_gpu(record)
+            case Outcome():
+                self.counts.add(Count.UNKNOWN_DECISION, 0 if state.observe_outcome(record) else 1)
+                return None
+            case _:
+                raise TypeError(f"no such input: {type(record).__name__}")
+        if not state.has_ticked:
+            (first_tick,) = first_ticks(np.array([record.at_s]), np.array([received_s])).tolist()
+            state.begin(first_tick, record.at_s)
+        return state
+
+    def fill_gpus(self, run: Run) -> None:
+        """Take the GpuSamples of a run that were read before this process was born."""
+        assert not isinstance(run.rows, SampleColumns)
+        for record, offset in zip(run.rows, run.offsets.tolist(), strict=True):
+            if isinstance(record, GpuSample):
+                state = self.states.get(record.endpoint)
+                if state is not None and not state.is_new(GPUS, offset):
+                    self.windows.add_gpu(record)
+
+    def _set_policy(self, policy: EndpointPolicy) -> None:
+        state = self.states.get(policy.endpoint)
+        if state is None:
+            state = self.states[policy.endpoint] = EndpointState.new(policy)
+        else:
+            state.set_policy(policy)
+        starts_empty = self.windows.open(state)
+        if starts_empty and state.next_tick is not None:
+            state.observed_from_s = max(state.observed_from_s, state.next_tick)
+
+    def _delete_policy(self, endpoint: str) -> None:
+        """No more ticks; what was kept is freed."""
+        if self.states.pop(endpoint, None) is not None:
+            self.windows.close(endpoint)
+            self.book.forget(endpoint)

@@ -1,0 +1,1 @@
+"""What is known of one endpoint between its ticks: clocks, supply, cross-checks, windows. Pure."""

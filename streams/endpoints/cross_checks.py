@@ -1,0 +1,213 @@
+"""Cross-checks of an endpoint's samples against each other: what cannot be true makes a window's values suspect.
+
+Each check looks at the seconds before a tick, and what it finds depends on the buckets alone, so that a rebuilt worker
+finds the same. Findings are kept from tick to tick; a sample that changes a second already looked at has them found
+anew.
+"""
+
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+import numpy as np
+from numpy.typing import NDArray
+
+from streams.endpoints.ticks import TICK_S
+from streams.windows.grid import Grid
+
+Matrix = NDArray[np.float64]
+
+SPAN_S = 5
+"""Arrivals and departures are compared with the change of what is inside over spans of this length (decisions.md)."""
+TOLERANCE_MIN = 2.0
+TOLERANCE = 0.1
+QUEUE_S = 15
+"""A queue is suspiciously constant after three spans."""
+ALTERNATING_S = 10
+ALTERNATING_RATIO = 3.0
+ALTERNATING_SPREAD = 0.2
+ALTERNATING_MIN = 20.0
+"""Two sequences are told apart from small counts' noise above this many a second."""
+REACH_S = QUEUE_S + TICK_S
+"""Seconds before a tick that a check may read, rounded up to whole ticks."""
+
+
+class Check(StrEnum):
+    """The cross-checks, as a value's `check` names them."""
+
+    CONSERVATION = "conservation"
+    ALL_ZERO = "all_zero_while_router_counts"
+    COMPLETIONS_WITHOUT_REPLICA = "completions_without_replica"
+    CONSTANT_QUEUE = "constant_queue"
+    ALTERNATING = "alternating_counters"
+    TWO_PROCESSES = "two_processes"
+    CLOCK = "clock_unsteady"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """`check` failed in a span of seconds that ends with the one before `tick`."""
+
+    tick: int
+    check: Check
+
+
+@dataclass(slots=True)
+class CheckBook:
+    """What was found so far; `looked_to` is the last tick looked at, 0 before the first."""
+
+    looked_to: int = 0
+    findings: tuple[Finding, ...] = ()
+    quarantined: frozenset[tuple[str, str, str]] = field(default_factory=frozenset)
+
+    def doubt(self, at_s: int) -> None:
+        """A second that was looked at has changed: what was found after it is to be found anew."""
+        self.looked_to = min(self.looked_to, at_s // TICK_S * TICK_S)
+
+    def look(
+        self, views: "Views", tick: int, oldest_s: int, quarantined: frozenset[tuple[str, str, str]]
+    ) -> tuple[Finding, ...]:
+        """All findings at `tick` of checks whose seconds lie from `oldest_s` on."""
+        if quarantined != self.quarantined:
+            self.quarantined = quarantined
+            self.looked_to = 0
+        first = max(self.looked_to + TICK_S, oldest_s + REACH_S)
+        kept = [one for one in self.findings if one.tick < first] if self.looked_to else []
+        for at in range(first, tick + TICK_S, TICK_S):
+            kept += [Finding(at, check) for check in failing(views, at)]
+        self.looked_to = tick
+        self.findings = tuple(one for one in kept if one.tick >= oldest_s + REACH_S)
+        return self.findings
+
+
+@dataclass(frozen=True, slots=True)
+class Views:
+    """The grids of the last REACH_S and of all seconds as the signals see them, and how to see only one kind of source;
+    null where there is no router beside an engine."""
+
+    near: Grid
+    whole: Grid
+    engines: Callable[[int, int], Grid] | None
+    routers: Callable[[int, int], Grid] | None
+
+
+def failing(views: Views, tick: int) -> Iterable[Check]:
+    """The checks that fail just before `tick`."""
+    grid = views.near if tick == views.near.end_s else views.whole
+    first = tick - REACH_S - grid.first_s
+    columns = slice(first, first + REACH_S)
+    if not grid.heard[:, columns].any():
+        return ()
+    fields = _Fields(grid, columns)
+    found = []
+    restarted = {one.replica for one in grid.restarts if tick - SPAN_S - 1 < one.at_s < tick}
+    if _breaks_conservation(fields, restarted):
+        found.append(Check.CONSERVATION)
+    if _has_stuck_queue(fields):
+        found.append(Check.CONSTANT_QUEUE)
+    if _alternates(fields):
+        found.append(Check.ALTERNATING)
+    if views.engines is not None and views.routers is not None and _all_zero(views.engines, views.routers, tick):
+        found.append(Check.ALL_ZERO)
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class _Fields:
+    """The columns of a grid that end before a tick."""
+
+    grid: Grid
+    columns: slice
+
+    def __getitem__(self, name: str) -> Matrix:
+        matrix = self.grid.arrivals if name == "arrivals" else self.grid.field(name)
+        return matrix[:, self.columns]
+
+    @property
+    def inflight(self) -> Matrix:
+        return self["running"] + self["waiting"]
+
+
+def _breaks_conservation(fields: _Fields, restarted: Collection[str]) -> bool:
+    """Whether arrivals - completions - errors - aborted differs from the change of what is inside, for any replica.
+
+    A replica that restarted took its requests with it, and is left out.
+
+    `running` and `waiting` are means over a second where a reporter averages, and its last reading where it does not;
+    the flow between two of them is counted both ways, and only what fits neither fails.
+    """
+    inflight = fields.inflight[:, -SPAN_S - 1 :]
+    arrivals = fields["arrivals"][:, -SPAN_S - 1 :]
+    left = fields["completions"] + fields["errors"] + fields["aborted"]
+    left = left[:, -SPAN_S - 1 :]
+    net = arrivals - left
+    change = inflight[:, -1] - inflight[:, 0]
+    by_readings = net[:, 1:].sum(axis=1)
+    by_means = by_readings + (net[:, 0] - net[:, -1]) / 2
+    volume = np.maximum(arrivals[:, 1:].sum(axis=1), left[:, 1:].sum(axis=1))
+    volume = np.maximum(volume, np.maximum(inflight[:, 0], inflight[:, -1]))
+    allowed = np.maximum(TOLERANCE_MIN, TOLERANCE * volume)
+    gap = np.minimum(np.abs(by_readings - change), np.fmin(np.abs(by_means - change), np.inf))
+    broken = gap > allowed
+    for index in np.flatnonzero(broken).tolist() if restarted else ():
+        broken[index] = fields.grid.replicas[index] not in restarted
+    return bool(broken.any())
+
+
+def _has_stuck_queue(fields: _Fields) -> bool:
+    """Whether a queue stays the same although work is done that nothing replaces, or although nothing runs.
+
+    A queue that is refilled as fast as it drains is not stuck, so where arrivals are not counted but follow from
+    completions only an idle replica gives it away.
+    """
+    waiting = fields["waiting"][:, -QUEUE_S:]
+    if not ((waiting[:, -1] > 0) & (waiting[:, -1] == waiting[:, 0])).any():
+        return False
+    constant = (waiting[:, :1] > 0).ravel() & (waiting == waiting[:, :1]).all(axis=1)
+    if not constant.any():
+        return False
+    arrivals = fields["arrivals"][:, -QUEUE_S:].sum(axis=1)
+    completions = fields["completions"][:, -QUEUE_S:].sum(axis=1)
+    running = fields["running"][:, -QUEUE_S:]
+    drains = (completions > 0) & (arrivals == 0)
+    idle = (running == 0).all(axis=1) & (arrivals == 0) & (completions == 0)
+    return bool((constant & (drains | idle)).any())
+
+
+def _alternates(fields: _Fields) -> bool:
+    """Whether a replica's counts jump to and fro between two steady sequences: two counters under one name."""
+    for name in ("input_tokens", "output_tokens", "completions"):
+        counts = fields[name][:, -ALTERNATING_S:]
+        last = counts[:, -2:]
+        if not (last.max(axis=1) >= ALTERNATING_RATIO * last.min(axis=1)).any():
+            continue
+        even, odd = counts[:, ::2], counts[:, 1::2]
+        low = np.minimum(even.max(axis=1), odd.max(axis=1))
+        high = np.maximum(even.min(axis=1), odd.min(axis=1))
+        apart = (low > 0) & (high >= ALTERNATING_MIN) & (high >= ALTERNATING_RATIO * low)
+        if apart.any():
+            steady = np.ones(len(counts), np.bool_)
+            for side in (even, odd):
+                steady &= side.max(axis=1) - side.min(axis=1) <= ALTERNATING_SPREAD * side.max(axis=1)
+            if (apart & steady).any():
+                return True
+    return False
+
+
+def _all_zero(engines: Callable[[int, int], Grid], routers: Callable[[int, int], Grid], tick: int) -> bool:
+    """Whether all engines say zero in one second and the next although the routers count arrivals in the first.
+
+    A request that arrives at a router late in a second reaches its engine in the next.
+    """
+    first_s = tick - TICK_S - 1
+    engine = engines(first_s, tick)
+    if not len(engine.replicas):
+        return False
+    names = ("arrivals", "completions", "running", "waiting", "input_tokens", "output_tokens")
+    values = np.stack([engine.field(name) for name in names])
+    known = ~np.isnan(values)
+    speaks = known.any(axis=(0, 1))
+    zero = speaks & (np.where(known, values, 0.0) == 0).all(axis=(0, 1))
+    router = routers(first_s, tick)
+    counted = np.nansum(router.field("arrivals"), axis=0) + np.nan_to_num(router.gateway("arrivals"))
+    return bool((zero[:-1] & zero[1:] & (counted[:-1] > 0)).any())

@@ -1,0 +1,211 @@
+"""One endpoint between its ticks: its policy, what is remembered, and where its watermark stands."""
+
+from dataclasses import dataclass, field
+
+import msgspec
+
+from decisions.applied import names_decision
+from decisions.chain import policy_hash
+from records.epoch_memory import EpochSeen
+from records.memory import CatchUp, ControllerMemory
+from records.outcomes import Outcome
+from records.policy import EndpointPolicy
+from records.scaling_memory import ScalingMemory
+from records.signals import ObservedOutcome
+from records.supply_memory import SupplyMemory, TargetMemory
+from records.telemetry import TargetObserved
+from streams.endpoints.cross_checks import CheckBook
+from streams.endpoints.skew import EndpointSources
+from streams.endpoints.supply import SupplyState
+from streams.endpoints.ticks import LATENESS_S, PATIENCE_S, TICK_S
+
+NEVER_S = float("-inf")
+STALE_S = 300
+"""How far back something must have been heard for a value to be stale and not unknown (decisions.md)."""
+SCALING_TOPIC = "decisions.scaling"
+
+
+@dataclass(frozen=True, slots=True)
+class TickMoment:
+    """Processing time, and the next offset to read of each input topic, when a tick is made."""
+
+    processed_s: float
+    offsets: dict[str, int]
+
+
+@dataclass(slots=True)
+class EndpointState:
+    """See the module's text. `next_tick` is null before the endpoint's first record, and `has_ticked` false before its
+    first tick: until then each record may bring an earlier one.
+
+    `restored` has, by topic, the offset below which records were read before this process was born: they fill the
+    windows and nothing else. `floor_s` is the processing time of the last tick made then.
+    """
+
+    endpoint: str
+    policy: EndpointPolicy
+    policy_hash: str
+    next_tick: int | None = None
+    has_ticked: bool = False
+    supply: SupplyState = field(default_factory=SupplyState)
+    target: TargetMemory | None = None
+    outcome: ObservedOutcome | None = None
+    sources: EndpointSources = field(default_factory=EndpointSources)
+    scaling: ScalingMemory = field(default_factory=ScalingMemory)
+    catch_up: CatchUp | None = None
+    observed_from_s: int = 0
+    newest_end_s: float = NEVER_S
+    newest_received_s: float = NEVER_S
+    floor_s: float = NEVER_S
+    restored: dict[str, int] = field(default_factory=dict)
+    first_offsets: dict[str, int] = field(default_factory=dict)
+    last_heard: dict[str, int] = field(default_factory=dict)
+    checks: CheckBook = field(default_factory=CheckBook)
+
+    @classmethod
+    def new(cls, policy: EndpointPolicy) -> "EndpointState":
+        return cls(endpoint=policy.endpoint, policy=policy, policy_hash=policy_hash(policy))
+
+    @classmethod
+    def from_memory(cls, policy: EndpointPolicy, memory: ControllerMemory) -> "EndpointState":
+        supply = memory.supply
+        state = cls.new(policy)
+        state.next_tick, state.has_ticked = memory.at_s + TICK_S, True
+        state.supply = SupplyState(
+            {replica.replica: replica for replica in supply.replicas},
+            supply.starts_s,
+            supply.failed_starts,
+            supply.observed,
+        )
+        state.target, state.outcome = supply.target, supply.outcome
+        state.restored = dict(memory.offsets)
+        state.first_offsets = dict(memory.first_offsets)
+        state.sources = EndpointSources.restored(supply.sources)
+        state.scaling, state.catch_up = memory.scaling, memory.catch_up
+        state.observed_from_s, state.floor_s = memory.observed_from_s, memory.processed_s
+        state.last_heard = {
+            replica.replica: replica.heard_s for replica in supply.replicas if replica.heard_s is not None
+        }
+        return state
+
+    def set_policy(self, policy: EndpointPolicy) -> None:
+        self.policy, self.policy_hash = policy, policy_hash(policy)
+
+    @property
+    def span_s(self) -> int:
+        """Seconds before a tick that it may read."""
+        return max(STALE_S, self.policy.scale_up.window_seconds, self.policy.scale_down.window_seconds)
+
+    @property
+    def needed_from_s(self) -> int | None:
+        """The oldest second that the next tick may read; null before the first tick."""
+        return self.next_tick - self.span_s if self.next_tick is not None and self.has_ticked else None
+
+    @property
+    def watermark_s(self) -> float:
+        return min(self.newest_end_s, self.newest_received_s + PATIENCE_S) - LATENESS_S
+
+    def is_new(self, topic: str, offset: int) -> bool:
+        """Whether the record at `offset` was not read before this process was born."""
+        return offset >= self.restored.get(topic, 0)
+
+    def begin(self, first_tick: int, at_s: int) -> None:
+        """A record came before the first tick was made. Which of several topics' came first must not matter."""
+        if self.next_tick is None:
+            self.next_tick, self.observed_from_s = first_tick, min(at_s, first_tick)
+        else:
+            self.next_tick = min(self.next_tick, first_tick)
+            self.observed_from_s = min(self.observed_from_s, at_s, first_tick)
+
+    def is_due(self, processed_s: float) -> bool:
+        """Whether the next tick is, by the watermark or by processing time."""
+        if self.next_tick is None:
+            return False
+        return self.next_tick <= self.watermark_s or self.next_tick + PATIENCE_S <= max(processed_s, self.floor_s)
+
+    def observe_target(self, seen: TargetObserved) -> None:
+        """Take a TargetObserved as read; one that is older than the newest changes nothing.
+
+        A null `spec_replicas` tells nothing, and the last one known stays.
+        """
+        known = self.target
+        if known is not None and (seen.at_s, seen.seq) < (known.at_s, known.seq):
+            return
+        spec = seen.spec_replicas
+        rollout = seen.rollout
+        if rollout is None:
+            rollout = spec is not None and seen.updated_replicas is not None and seen.updated_replicas < spec
+        was = known.rollout_s if known is not None else None
+        ends_now = known is not None and known.rollout and not rollout
+        self.target = TargetMemory(
+            at_s=seen.at_s,
+            seq=seen.seq,
+            spec_replicas=spec if spec is not None or known is None else known.spec_replicas,
+            rollout=rollout,
+            rollout_s=seen.at_s if rollout or ends_now else was,
+        )
+
+    def observe_outcome(self, outcome: Outcome) -> bool:
+        """Take an Outcome as read; False if it speaks of no decision of this endpoint that is remembered."""
+        if outcome.decision_topic != SCALING_TOPIC or not names_decision(self.scaling, outcome.decision_id):
+            return False
+        if self.outcome is None or outcome.at_s >= self.outcome.at_s:
+            self.outcome = ObservedOutcome(
+                decision_id=outcome.decision_id,
+                result=outcome.result,
+                at_s=outcome.at_s,
+                retryable=outcome.retryable,
+                observed=outcome.observed,
+            )
+        return True
+
+    def note_heard(self, heard: dict[str, int], tick: int) -> None:
+        """Remember the newest second of each replica, and forget those that are gone."""
+        self.last_heard.update(heard)
+        replicas = self.supply.replicas
+        for replica in [name for name in self.last_heard if name not in replicas]:
+            if self.last_heard[replica] < tick - self.span_s:
+                del self.last_heard[replica]
+
+    def unheard_since_s(self, replica: str) -> int:
+        """Since when a replica that is ready has said nothing, event time."""
+        known = self.supply.replicas[replica]
+        heard = self.last_heard.get(replica)
+        return known.since_s if heard is None else max(known.since_s, heard + 1)
+
+    def memory(self, tick: int, moment: TickMoment, epochs: tuple[EpochSeen, ...]) -> ControllerMemory:
+        """What a new owner needs to go on after this tick."""
+        return ControllerMemory(
+            endpoint=self.endpoint,
+            at_s=tick,
+            offsets=moment.offsets,
+            scaling=self.scaling,
+            supply=self._supply_memory(tick, moment.offsets.get("telemetry.requests", 0)),
+            processed_s=moment.processed_s,
+            observed_from_s=self.observed_from_s,
+            catch_up=self.catch_up,
+            epochs=epochs,
+            first_offsets=self.first_offsets,
+        )
+
+    def _keep_silent(self, tick: int) -> None:
+        """Put the newest second of replicas that leave the windows' sight into what is remembered of them."""
+        replicas = self.supply.replicas
+        for name, known in replicas.items():
+            heard = self.last_heard.get(name)
+            heard_s = heard if heard is not None and heard < tick - self.span_s + 2 * TICK_S else None
+            if heard_s != known.heard_s:
+                replicas[name] = msgspec.structs.replace(known, heard_s=heard_s)
+
+    def _supply_memory(self, tick: int, offset: int) -> SupplyMemory:
+        supply = self.supply
+        self._keep_silent(tick)
+        return SupplyMemory(
+            replicas=tuple(supply.replicas[name] for name in sorted(supply.replicas)),
+            starts_s=supply.starts_s,
+            failed_starts=supply.failed_starts,
+            observed=supply.observed,
+            target=self.target,
+            outcome=self.outcome,
+            sources=self.sources.memory(offset, tick),
+        )

@@ -1,0 +1,128 @@
+"""The windows of a partition's endpoints, long enough for each policy, and its GPUs' where a policy asks for them."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from records.enums import MetricName
+from records.epoch_memory import EpochSeen
+from records.policy import EndpointPolicy
+from records.telemetry import GpuSample
+from streams.endpoints.effects import Count, Counts
+from streams.endpoints.endpoint_state import EndpointState
+from streams.endpoints.gpus import GpuWindows
+from streams.endpoints.skew import SourceState, source_key
+from streams.endpoints.ticks import LATENESS_S
+from streams.windows.columns import SampleColumns
+from streams.windows.windows import AddReport, Windows
+
+SPANS_S = (302, 902, 1802, 3602)
+"""The kinds of windows there are: an endpoint's is the shortest that holds its longest window and the lateness."""
+
+_GPU_METRICS = frozenset({MetricName.GPU_UTILIZATION, MetricName.GPU_MEMORY})
+
+
+def span_for(longest_s: int) -> int:
+    """The shortest of SPANS_S that holds a window of `longest_s`, at most 3,600 s."""
+    return next(span for span in SPANS_S if span >= longest_s + LATENESS_S)
+
+
+def reads_gpus(policy: EndpointPolicy) -> bool:
+    return any(metric.name in _GPU_METRICS for metric in policy.metrics)
+
+
+@dataclass(frozen=True, slots=True)
+class EndpointWindow:
+    """Where one endpoint's samples are; `gpus` is null where the policy reads none."""
+
+    requests: Windows
+    gpus: GpuWindows | None
+
+
+class EndpointWindows:
+    """See the module's text."""
+
+    def __init__(self) -> None:
+        self._by_span: dict[int, Windows] = {}
+        self._of: dict[str, EndpointWindow] = {}
+
+    @property
+    def nbytes(self) -> int:
+        gpus = sum(window.gpus.nbytes for window in self._of.values() if window.gpus is not None)
+        return gpus + sum(windows.nbytes for windows in self._by_span.values())
+
+    def of(self, endpoint: str) -> EndpointWindow:
+        return self._of[endpoint]
+
+    def open(self, state: EndpointState, epochs: Sequence[EpochSeen] = ()) -> bool:
+        """Keep an endpoint's windows from now on, as its policy needs them; True if it starts with empty ones.
+
+        A policy that asks for longer windows than the one before starts anew.
+        """
+        span_s = span_for(state.span_s)
+        known = self._of.get(state.endpoint)
+        requests = self._by_span.setdefault(span_s, Windows(span_s))
+        is_new = known is None or known.requests is not requests
+        if known is not None and is_new:
+            epochs = known.requests.epochs(state.endpoint)
+            known.requests.forget(state.endpoint)
+        gpus = known.gpus if known is not None else None
+        if not reads_gpus(state.policy):
+            gpus = None
+        elif gpus is None or gpus.span_s < span_s:
+            gpus = GpuWindows(span_s)
+        self._of[state.endpoint] = EndpointWindow(requests, gpus)
+        if is_new and epochs:
+            requests.restore_epochs(state.endpoint, epochs)
+        self.keep(state)
+        return is_new
+
+    def keep(self, state: EndpointState) -> None:
+        """Give up what no tick from the next one on reads."""
+        if state.needed_from_s is not None:
+            self._of[state.endpoint].requests.keep_from(state.endpoint, state.needed_from_s)
+
+    def close(self, endpoint: str) -> None:
+        known = self._of.pop(endpoint, None)
+        if known is not None:
+            known.requests.forget(endpoint)
+
+    def add(
+        self,
+        columns: SampleColumns,
+        rows: NDArray[np.int64],
+        code: NDArray[np.int64],
+        states: Sequence[EndpointState | None],
+    ) -> list[AddReport]:
+        """Add samples, `code` (m,) being the place of each row's endpoint in `states`."""
+        if len(self._by_span) == 1:
+            (windows,) = self._by_span.values()
+            return [windows.add(columns, rows)]
+        spans = np.array([0 if state is None else self._of[state.endpoint].requests.span_s for state in states])
+        span_of = spans[code]
+        return [self._by_span[span].add(columns, rows[span_of == span]) for span in np.unique(span_of).tolist() if span]
+
+    def add_gpu(self, sample: GpuSample) -> None:
+        gpus = self._of[sample.endpoint].gpus
+        if gpus is not None:
+            gpus.add(sample)
+
+
+def count_report(
+    report: AddReport, columns: SampleColumns, states: Sequence[EndpointState | None], counts: Counts
+) -> None:
+    """Count what became of samples; late ones also with their source, which the signal names."""
+    counts.add(Count.DUPLICATE, report.duplicate)
+    counts.add(Count.REPLACED, report.replaced)
+    counts.add(Count.LATE, report.late)
+    counts.add(Count.UNATTRIBUTED, report.unattributed)
+    for row in report.late_rows.tolist():
+        state = states[int(columns.endpoint_code[row])]
+        if state is None:
+            continue
+        key = source_key(columns.series[int(columns.series_code[row])])
+        source = state.sources.states.setdefault(key, SourceState())
+        source.late += 1
+        source.late_s = int(columns.received_s[row])

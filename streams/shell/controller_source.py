@@ -1,0 +1,129 @@
+"""A partition's controller behind the shell's port: messages are decoded here, once, and become rows."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import msgspec
+import numpy as np
+from aiokafka import ConsumerRecord
+from numpy.typing import NDArray
+
+from records.memory import ControllerMemory
+from records.policy import EndpointPolicy
+from streams.controller.controller import PartitionController
+from streams.controller.rebuild import REQUESTS, WINDOW_TOPICS
+from streams.endpoints.effects import Count, PolicyDeleted, TickEffects
+from streams.endpoints.ticks import CATCH_UP_S
+from streams.shell.inputs import INPUT_TOPICS
+from streams.shell.memory_reader import CompactedPartition
+from streams.shell.tick_source import StartPositions
+from streams.shell.worker_metrics import WorkerMetrics
+from streams.windows.columns import SampleColumns
+from wire.batches import FrameRun, JsonRun, Run, Tombstone, decode_batch
+from wire.codec import DecodeError, decode
+from wire.kafka import partition_of
+from wire.topics import TOPICS
+
+FIRST_SPAN_S = 400.0
+"""How far back a partition is read of which nothing is remembered: the default windows and their margins."""
+
+Rows = SampleColumns | Sequence[object]
+
+
+class ControllerSource:
+    """The ticks of one partition of `partitions`. See streams.shell.tick_source.TickSource for the methods."""
+
+    def __init__(self, partition: int, partitions: int, metrics: WorkerMetrics) -> None:
+        self._partition = partition
+        self._controller = PartitionController(partition, lambda endpoint: _owned(endpoint, partition, partitions))
+        self._metrics = metrics
+        self._counted: dict[Count, int] = {}
+        self._behind_until_s = float("-inf")
+
+    @property
+    def processed_s(self) -> float | None:
+        return self._controller.processed_s
+
+    def restore(self, memory: Mapping[str, CompactedPartition], now_s: float) -> StartPositions:
+        """Memory that cannot be read raises: it is our own, and going on without it would decide things again."""
+        memories = [decode("controllers", message.value) for message in memory["controllers"].newest.values()]
+        policies = list(self._policies(memory["policies"]))
+        plan = self._controller.restore(
+            [record for record in memories if isinstance(record, ControllerMemory)],
+            policies,
+            memory["policies"].next_offset,
+        )
+        self._mark_behind(now_s)
+        remembered = plan.since_s is not None
+        since_s = plan.since_s if plan.since_s is not None else now_s - max(plan.span_s, FIRST_SPAN_S)
+        # What nothing is remembered of is read by time; policies were just read to their end.
+        offsets = {"policies": memory["policies"].next_offset, **plan.offsets}
+        by_time = WINDOW_TOPICS if remembered else [topic for topic in INPUT_TOPICS if topic not in offsets]
+        return StartPositions(times_s=dict.fromkeys(by_time, since_s), offsets=offsets)
+
+    def log_begins(self, received_s: float) -> None:
+        self._controller.log_begins(received_s)
+
+    def feed(self, topic: str, messages: Sequence[ConsumerRecord], now_s: float) -> list[TickEffects]:
+        processed_s = self._controller.processed_s
+        if processed_s is not None and now_s - processed_s > CATCH_UP_S:
+            self._mark_behind(now_s)
+        decoded = decode_batch(topic, self._partition, messages)
+        effects: list[TickEffects] = []
+        for run in decoded.runs:
+            rows, offsets, received_s = _rows(topic, run)
+            effects += self._controller.feed(topic, rows, offsets, received_s)
+        self._count(topic, len(messages), len(decoded.errors))
+        return effects
+
+    def advance(self, now_s: float) -> list[TickEffects]:
+        return self._controller.advance(now_s)
+
+    def _mark_behind(self, now_s: float) -> None:
+        """An outage of the pipeline ends now. Whoever is behind all the time still decides once each time round: a new
+        mark is set only when the one before was reached."""
+        processed_s = self._controller.processed_s
+        if processed_s is None or processed_s >= self._behind_until_s:
+            self._behind_until_s = now_s
+            self._controller.mark_behind(now_s)
+
+    def _policies(self, compacted: CompactedPartition) -> Iterator[EndpointPolicy]:
+        for message in compacted.newest.values():
+            try:
+                policy = decode("policies", message.value)
+            except DecodeError:
+                self._metrics.undecodable.add(1, {"topic": "policies"})
+                continue
+            if isinstance(policy, EndpointPolicy) and policy.endpoint == message.key.decode(errors="replace"):
+                yield policy
+
+    def _count(self, topic: str, messages: int, undecodable: int) -> None:
+        self._metrics.messages.add(messages, {"topic": topic})
+        if undecodable:
+            self._metrics.undecodable.add(undecodable, {"topic": topic})
+        for kind, total in self._controller.counts.by_kind.items():
+            new = total - self._counted.get(kind, 0)
+            if new:
+                self._counted[kind] = total
+                self._metrics.left_out.add(new, {"kind": kind.value})
+
+
+def _owned(endpoint: str, partition: int, partitions: int) -> bool:
+    return partition_of(endpoint, partitions) == partition
+
+
+def _rows(topic: str, run: Run) -> tuple[Rows, NDArray[np.int64], NDArray[np.float64]]:
+    """A run's rows with the offset and receipt of each."""
+    match run:
+        case JsonRun():
+            return run.records, run.offsets, run.received_s
+        case FrameRun():
+            offsets = np.full(run.batch.num_rows, run.offset, np.int64)
+            if topic == REQUESTS:
+                return SampleColumns.from_arrow(run.batch, run.received_s), offsets, run.received_s
+            kind: Any = TOPICS[topic].record
+            records = msgspec.convert(run.batch.to_pylist(), list[kind], strict=False)
+            return records, offsets, run.received_s
+        case Tombstone():
+            deleted = PolicyDeleted(run.key)
+            return [deleted], np.array([run.offset], np.int64), np.array([run.received_s], np.float64)

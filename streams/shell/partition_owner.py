@@ -1,0 +1,291 @@
+"""Owns one partition: takes it over, feeds its ticks' source, writes the ticks in transactions, gives it back.
+
+The order is what makes ticks exactly once. Taking over: start the producer (this fences the owner before), read what is
+remembered to its end, rewind the telemetry, tick. Whatever fails on the way or in a transaction, the partition is taken
+over anew: the log alone knows which transaction was committed, and memory and windows are rebuilt from it.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Protocol
+
+import structlog
+from aiokafka.errors import KafkaError
+from faust.types import TP
+
+from streams.shell.batching_consumer import PolledBatch, ReadState
+from streams.shell.fault_points import FaultPoint, FaultPoints
+from streams.shell.inputs import INPUT_TOPICS, MEMORY_TOPICS
+from streams.shell.log_offsets import LogBounds, LogOffsets, LogRecord
+from streams.shell.memory_reader import MemoryReader, MemoryUnreadableError
+from streams.shell.merge_order import MergeOrder
+from streams.shell.outgoing import transaction_records
+from streams.shell.read_progress import ReadProgress
+from streams.shell.tick_outbox import TickOutbox
+from streams.shell.tick_source import StartPositions, TickSource
+from streams.shell.transactions import FencedError, PartitionTransactions, TransactionFailedError
+from streams.shell.worker_metrics import WorkerMetrics
+from wire.topics import TopicNames
+
+LINGER_S = 0.01
+"""How long the first due tick waits for those of other endpoints."""
+HELD_MESSAGES_MAX = 20_000
+"""More messages of a topic than this that wait for older ones of other topics, and its fetching pauses."""
+REVOKE_TIMEOUT_S = 1.0
+MEMBERSHIP_TIMEOUT_S = 10.0
+RETRY_S = 0.5
+RETRY_MAX_S = 4.0
+
+log = structlog.get_logger()
+
+
+class OwnerState(StrEnum):
+    TAKING_OVER = "taking_over"
+    WORKING = "working"
+    LOST = "lost"
+    """Fenced, and no member of the group any more: nothing is read or written until the next rebalance."""
+    STOPPED = "stopped"
+
+
+class Reader(Protocol):
+    """The consumer, as an owner uses it."""
+
+    async def rewind(self, partition: int, offsets: Mapping[TP, int]) -> int: ...
+    def forget(self, partition: int) -> None: ...
+    def batch_read(self, tp: TP, session: int) -> bool: ...
+    def unread_batches(self, tp: TP) -> int: ...
+    def pause_partitions(self, tps: Iterable[TP]) -> None: ...
+    def resume_partitions(self, tps: Iterable[TP]) -> None: ...
+    def read_state(self, tp: TP) -> ReadState: ...
+    async def commit_or_raise(self, offsets: Mapping[TP, int]) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class OwnerPorts:
+    """What all owners of a worker share. `fail` ends the process with an exception."""
+
+    names: TopicNames
+    reader: Reader
+    offsets: LogOffsets
+    memory: MemoryReader
+    clock: Callable[[], float]
+    faults: FaultPoints
+    metrics: WorkerMetrics
+    fail: Callable[[BaseException], None]
+
+
+class PartitionOwner:
+    """See the module's text. `start` once, `stop` once; `take` and `idle` between them, on the same event loop."""
+
+    def __init__(
+        self,
+        partition: int,
+        make_source: Callable[[int], TickSource],
+        transactions: PartitionTransactions,
+        ports: OwnerPorts,
+    ) -> None:
+        self.partition = partition
+        self.state = OwnerState.TAKING_OVER
+        self._make_source = make_source
+        self._source = make_source(partition)
+        self._transactions = transactions
+        self._ports = ports
+        self._inputs = {topic: TP(ports.names.real(topic), partition) for topic in INPUT_TOPICS}
+        self._logical = {tp.topic: topic for topic, tp in self._inputs.items()}
+        self._log = log.bind(partition=partition)
+        self._stopping = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+        self._retry_s = RETRY_S
+        self._outbox = TickOutbox()
+        self._order = MergeOrder(INPUT_TOPICS)
+        self._progress = ReadProgress(self._inputs, ports.reader.read_state, ports.reader.unread_batches, ports.clock)
+
+    # -- life ---------------------------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        self._task = asyncio.create_task(self._run(), name=f"partition-{self.partition}")
+
+    async def stop(self) -> None:
+        """Give the partition back: commit what is due if Kafka acknowledges it within a second, else abort."""
+        self._stopping.set()
+        self._outbox.due.set()
+        task = self._task
+        if task is not None:
+            await asyncio.wait([task], timeout=REVOKE_TIMEOUT_S if self.state is OwnerState.WORKING else 0)
+            if not task.done():
+                task.cancel()
+                await asyncio.wait([task])
+                await self._transactions.abort()
+        self.state = OwnerState.STOPPED
+        self._outbox.has_room.set()
+        self._ports.reader.forget(self.partition)
+        await self._transactions.close()
+
+    async def _run(self) -> None:
+        try:
+            while not self._stopping.is_set():
+                await self._own()
+                self._let_go(OwnerState.TAKING_OVER)
+                await self._pause(self._retry_s)
+                self._retry_s = min(self._retry_s * 2, RETRY_MAX_S)
+                await self._confirm_membership()
+        except asyncio.CancelledError:
+            raise
+        except Exception as error:
+            # Anything else is a bug of ours: a worker that goes on without one of its partitions hides it.
+            self._ports.fail(error)
+
+    async def _own(self) -> None:
+        """Take the partition over and work on it until something fails or it is given back."""
+        try:
+            await self._take_over()
+            await self._write_ticks()
+        except FencedError:
+            # By our successor, or by the broker, which ends a transaction that took too long.
+            self._ports.metrics.fenced.add(1)
+            self._log.warning("partition_fenced")
+        except (TransactionFailedError, MemoryUnreadableError, KafkaError) as error:
+            self._ports.metrics.failed.add(1)
+            self._log.warning("partition_failed", error=str(error))
+
+    async def _pause(self, seconds: float) -> None:
+        """Wait, but not once the partition is to be given back."""
+        waiter = asyncio.create_task(self._stopping.wait())
+        await asyncio.wait([waiter], timeout=seconds)
+        waiter.cancel()
+
+    def _let_go(self, state: OwnerState) -> None:
+        """Read and tick no more; what was not committed is made again from the log."""
+        self.state = state
+        self._ports.reader.forget(self.partition)
+        self._outbox.clear()
+        self._order.clear()
+
+    async def _confirm_membership(self) -> None:
+        """Return when the partition is still ours, or is to be given back; taking over would fence its new owner.
+
+        A commit of offsets tells: the broker takes it from members of the group's current generation only. Refused,
+        the partition is lost until the group's next rebalance gives it to somebody.
+        """
+        offset = self._progress.next_offsets.get("telemetry.requests", 0)
+        while not self._stopping.is_set():
+            try:
+                async with asyncio.timeout(MEMBERSHIP_TIMEOUT_S):
+                    await self._ports.reader.commit_or_raise({self._inputs["telemetry.requests"]: offset})
+                return
+            except TimeoutError:
+                await self._pause(RETRY_S)
+            except KafkaError as error:
+                self.state = OwnerState.LOST
+                self._log.warning("partition_lost", error=repr(error))
+                await self._transactions.close()
+                await self._stopping.wait()
+
+    # -- taking over --------------------------------------------------------------------------------------------
+
+    async def _take_over(self) -> None:
+        started_s = self._ports.clock()
+        await self._transactions.start()
+        memory = await self._ports.memory.read(
+            [self._ports.names.real(topic) for topic in MEMORY_TOPICS], self.partition
+        )
+        source = self._make_source(self.partition)
+        plan = source.restore({self._ports.names.logical(topic): read for topic, read in memory.items()}, started_s)
+        offsets = await self._start_offsets(plan, source)
+        self._source = source
+        await self._ports.reader.rewind(self.partition, offsets)
+        self._progress.restart({self._logical[tp.topic]: offset for tp, offset in offsets.items()})
+        self.state = OwnerState.WORKING
+        self._retry_s = RETRY_S
+        await self._ports.faults.reached(FaultPoint.REWOUND, self.partition)
+        self._log.info("partition_taken_over", seconds=round(self._ports.clock() - started_s, 3))
+
+    async def _start_offsets(self, plan: StartPositions, source: TickSource) -> dict[TP, int]:
+        by_time = {self._inputs[topic]: at_s for topic, at_s in plan.times_s.items()}
+        bounds = await self._ports.offsets.bounds(self._inputs.values())
+        # The bounds come first: a record that arrives between the answers must not be skipped.
+        found = await self._ports.offsets.records_at(by_time)
+        requests = self._inputs["telemetry.requests"]
+        if requests in found and found[requests].offset == bounds[requests].first > 0:
+            source.log_begins(found[requests].stamped_s)
+        return {tp: self._start_offset(plan, topic, bounds[tp], found.get(tp)) for topic, tp in self._inputs.items()}
+
+    def _start_offset(self, plan: StartPositions, topic: str, bounds: LogBounds, at_time: LogRecord | None) -> int:
+        wanted = [plan.offsets[topic]] if topic in plan.offsets else []
+        if topic in plan.times_s:
+            wanted.append(bounds.end if at_time is None else at_time.offset)
+        return max(bounds.first, min([*wanted, bounds.end]) if wanted else bounds.first)
+
+    # -- reading ------------------------------------------------------------------------------------------------
+
+    async def take(self, topic: str, batch: PolledBatch) -> None:
+        """Feed one poll of a topic (logical name) in its turn; waits while too many ticks are unwritten."""
+        tp = self._inputs[topic]
+        if not self._ports.reader.batch_read(tp, batch.session):
+            return
+        self._order.add(topic, batch.messages)
+        if self._order.held(topic) > HELD_MESSAGES_MAX:
+            self._ports.reader.pause_partitions([tp])
+        self._feed_in_order()
+        await self._outbox.has_room.wait()
+
+    def _feed_in_order(self) -> None:
+        at_end = self._progress.topics_at_end()
+        while (taken := self._order.take(at_end)) is not None:
+            topic, messages = taken
+            self._outbox.add(self._source.feed(topic, messages, self._ports.clock()))
+            self._progress.next_offsets[topic] = messages[-1].offset + 1
+            if self._order.held(topic) <= HELD_MESSAGES_MAX:
+                self._ports.reader.resume_partitions([self._inputs[topic]])
+
+    def idle(self) -> None:
+        """Let time pass if everything was read: up to the moment for which every topic's end is known to be read."""
+        if self.state is not OwnerState.WORKING:
+            return
+        self._progress.look()
+        self._feed_in_order()
+        read_until_s = self._progress.read_until_s()
+        if read_until_s is not None and not self._order:
+            self._outbox.add(self._source.advance(read_until_s))
+
+    @property
+    def lag_s(self) -> float | None:
+        """How far processing time is behind the clock; null before anything was read."""
+        processed_s = self._source.processed_s
+        return None if processed_s is None else self._ports.clock() - processed_s
+
+    @property
+    def is_caught_up(self) -> bool:
+        return self.state is OwnerState.WORKING and self._progress.is_at_end and not self._order
+
+    def read_positions(self) -> dict[TP, int]:
+        """The next offset of each input to feed."""
+        return self._progress.positions()
+
+    def unread_records(self) -> dict[str, int]:
+        """By logical topic how far the consumer is behind the end as last seen; topics not fetched yet are left out."""
+        reads = {topic: self._ports.reader.read_state(tp) for topic, tp in self._inputs.items()}
+        return {topic: read.unread for topic, read in reads.items() if read.unread is not None}
+
+    def settled_offset(self, tp: TP) -> int | None:
+        """The offset before which everything that `tp` caused is committed."""
+        return self._outbox.settled(self._progress.next_offsets).get(self._logical[tp.topic])
+
+    # -- writing ------------------------------------------------------------------------------------------------
+
+    async def _write_ticks(self) -> None:
+        while not self._stopping.is_set() or self._outbox:
+            await self._outbox.due.wait()
+            if not self._stopping.is_set():
+                await asyncio.sleep(LINGER_S)
+            if self._outbox:
+                await self._write_some()
+
+    async def _write_some(self) -> None:
+        effects = self._outbox.take(self._progress.next_offsets)
+        started_s = self._ports.clock()
+        await self._transactions.write(transaction_records(effects, self._ports.names, self.partition))
+        self._outbox.written()
+        self._ports.metrics.transaction_written(len(effects), self._ports.clock() - started_s)

@@ -1,0 +1,106 @@
+"""Ends a worker that is alive and stuck, so that its partitions move.
+
+A consumer can stand still after a broker's restart while its heartbeats go on. So the log's ends are asked for over a
+connection of our own, and compared with what was fed: an end that moves before a position that does not is a stall.
+"""
+
+import asyncio
+from collections.abc import Mapping
+
+from aiokafka.errors import KafkaError
+from faust.types import TP
+
+from streams.shell.assignment import Assignments
+from streams.shell.log_offsets import LogOffsets
+from streams.shell.partition_owner import OwnerState
+
+ASSIGNMENT_STALLS = 2
+"""A rebalance may take as long as the slowest member: it is given twice the time of a stall."""
+
+
+class WorkerStuckError(Exception):
+    """No progress for too long although there is work. The message names where."""
+
+
+class StallDetector:
+    """Finds positions that stay while their log's end is ahead of them. Pure: times in s come in as arguments."""
+
+    def __init__(self, stall_s: float) -> None:
+        self._stall_s = stall_s
+        self._since: dict[TP, tuple[int, float]] = {}
+
+    def stalled(self, positions: Mapping[TP, int], ends: Mapping[TP, int], now_s: float) -> list[TP]:
+        """Partitions whose position has not moved for `stall_s` while it was behind the end."""
+        found = []
+        for tp in [tp for tp in self._since if tp not in positions]:
+            del self._since[tp]
+        for tp, position in positions.items():
+            before = self._since.get(tp)
+            if position >= ends.get(tp, 0) or before is None or before[0] != position:
+                self._since[tp] = (position, now_s)
+            elif now_s - before[1] >= self._stall_s:
+                found.append(tp)
+        return found
+
+
+class Watchdog:
+    """Looks every `every_s`; `watch` raises WorkerStuckError. While Kafka does not answer nothing counts as a stall."""
+
+    def __init__(self, assignments: Assignments, offsets: LogOffsets, stall_s: float) -> None:
+        self._assignments = assignments
+        self._offsets = offsets
+        self._stall_s = stall_s
+        self._detector = StallDetector(stall_s)
+        self._idle_since: dict[int, float] = {}
+        self._unassigned_since: float | None = None
+
+    async def watch(self) -> None:
+        every_s = self._stall_s / 6
+        loop = asyncio.get_running_loop()
+        while True:
+            await asyncio.sleep(every_s)
+            await self._look(loop.time(), every_s)
+
+    async def _look(self, now_s: float, timeout_s: float) -> None:
+        positions = self._positions()
+        try:
+            async with asyncio.timeout(timeout_s):
+                await self._offsets.check_answers()
+                ends = await self._offsets.ends(positions.keys())
+        except (TimeoutError, KafkaError):
+            self._detector = StallDetector(self._stall_s)
+            self._idle_since.clear()
+            self._unassigned_since = None
+            return
+        stalled = self._detector.stalled(positions, ends, now_s)
+        if stalled:
+            raise WorkerStuckError("no progress on " + ", ".join(f"{tp.topic}/{tp.partition}" for tp in stalled))
+        self._check_owners(now_s)
+        self._check_assigned(now_s)
+
+    def _positions(self) -> dict[TP, int]:
+        positions: dict[TP, int] = {}
+        for owner in self._assignments.owners.values():
+            if owner.state is OwnerState.WORKING:
+                positions |= owner.read_positions()
+        return positions
+
+    def _check_owners(self, now_s: float) -> None:
+        """An owner that neither works nor is stopped for long is as stuck as a position."""
+        idle = {p for p, owner in self._assignments.owners.items() if owner.state is not OwnerState.WORKING}
+        self._idle_since = {partition: self._idle_since.get(partition, now_s) for partition in idle}
+        stuck = [partition for partition, since_s in self._idle_since.items() if now_s - since_s >= self._stall_s]
+        if stuck:
+            raise WorkerStuckError(f"partitions {sorted(stuck)} are assigned and not worked on")
+
+    def _check_assigned(self, now_s: float) -> None:
+        """A group that gives nothing, not even an empty assignment, has refused us or waits for a dead member."""
+        if self._assignments.is_assigned:
+            self._unassigned_since = None
+            return
+        self._unassigned_since = now_s if self._unassigned_since is None else self._unassigned_since
+        if now_s - self._unassigned_since >= ASSIGNMENT_STALLS * self._stall_s:
+            raise WorkerStuckError(
+                f"the consumer group assigned nothing in {now_s - self._unassigned_since:.0f} s "
+                "(hint: the broker's group.min.session.timeout.ms may be above our session timeout)"
+            )

@@ -1,0 +1,199 @@
+"""How a window's buckets become one number: totals, means over ready replicas, ratios and percentiles.
+
+Sums are taken along each replica's seconds and then over the replicas without rounding in between (fsum), so that
+neither the order of replicas nor those that were silent leave a trace.
+"""
+
+from dataclasses import dataclass
+from math import fsum
+
+import numpy as np
+from numpy.typing import NDArray
+
+from records.enums import Percentile
+from streams.signals.readings import WindowReading
+from streams.signals.ready import FRESH_COVERAGE
+from streams.signals.tallies import Tally, tally, tally_mask
+from streams.windows.histograms import quantile
+
+Matrix = NDArray[np.float64]
+Mask = NDArray[np.bool_]
+
+E2E_UNKNOWN_S = 5.0
+"""How long a request is taken to last where no end-to-end time is known (decisions.md, step 1)."""
+ACTIVITY = ("running", "waiting", "completions", "arrivals")
+"""Known zeros of these make a latency or a ratio undefined; those that are read anyway come first."""
+_FRACTIONS = {Percentile.P50: 0.5, Percentile.P90: 0.9, Percentile.P95: 0.95, Percentile.P99: 0.99}
+_NEEDS_STREAMS = frozenset({"ttft_ms", "tpot_ms"})
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """A metric before its state is judged: `value` is null where nothing was readable, `is_undefined` where there
+    was known to be nothing to measure. `replicas` is how many ready ones it was measured on."""
+
+    value: float | None
+    coverage: float
+    replicas: int = 0
+    is_undefined: bool = False
+
+
+def total(reading: WindowReading, found: Tally, gateway: str | None = None) -> Measured:
+    """The mean over the window of the sum over all replicas, and of what no replica has (`gateway`: a field, or
+    `inflight`).
+
+    A ready replica's unknown seconds count with the mean of its known ones; those of others count as nothing.
+    """
+    seconds, observed_s = reading.seconds, reading.observed_s
+    counts = found.counts
+    expected = np.maximum(counts, np.where(counts > 0, np.minimum(seconds.expected, observed_s), 0))
+    parts: list[float] = (found.sums / np.maximum(counts, 1) * expected / observed_s).tolist()
+    coverage = found.coverage(seconds)
+    held = None if gateway is None else _gateway_share(reading, gateway)
+    if held is not None:
+        parts.append(held[0])
+        coverage = min(coverage, held[1]) if seconds.seconds else held[1]
+    elif not found.is_known:
+        return Measured(None, coverage)
+    return Measured(fsum(parts), coverage, found.measured)
+
+
+def _gateway_share(reading: WindowReading, field: str) -> tuple[float, float] | None:
+    """What the gateway adds to the window's mean, and its coverage; null where it never spoke in the last 300 s.
+
+    Its seconds are those since it was first heard in them. One whose last word was that it holds nothing may be silent.
+    """
+    if not reading.grid.has_gateway:
+        return None
+    recent = reading.tick.recent.gateway(field)
+    ever = np.flatnonzero(~np.isnan(recent))
+    if not len(ever):
+        return None
+    held = reading.gateway(field)
+    known = ~np.isnan(held)
+    count = int(np.count_nonzero(known))
+    first_s = reading.tick.recent.first_s + int(ever[0])
+    expected = max(1, min(len(held), reading.tick.tick - first_s))
+    value = float(np.where(known, held, 0.0).sum())
+    if recent[ever[-1]] == 0:
+        return value / reading.observed_s, 1.0 if reading.seconds.seconds else count / expected
+    if not count:
+        return 0.0, 0.0
+    return value / count * min(expected, reading.observed_s) / reading.observed_s, min(1.0, count / expected)
+
+
+def mean(reading: WindowReading, found: Tally) -> Measured:
+    """The mean over the ready replicas of each one's mean over its known ready seconds."""
+    measured = found.ready_counts > 0
+    coverage = found.coverage(reading.seconds)
+    means = (found.ready_sums[measured] / found.ready_counts[measured]).tolist()
+    return Measured(fsum(means) / len(means) if means else None, coverage, len(means))
+
+
+def inflight(reading: WindowReading) -> Measured:
+    """decisions.md, step 1: running + waiting, and what was turned away would be in flight for as long as a request
+    lasts."""
+    inside = total(reading, reading.tally("inflight"), "inflight")
+    if inside.value is None:
+        return inside
+    rejections = reading.tally("rejections")
+    turned_away = fsum(rejections.sums.tolist())
+    if reading.grid.has_gateway:
+        turned_away += float(np.nansum(reading.gateway("rejections")))
+    if not turned_away:
+        return inside
+    mean_ms = reading.tick.e2e_recent.mean
+    lasting_s = E2E_UNKNOWN_S if mean_ms is None else mean_ms / 1000
+    return Measured(inside.value + turned_away / reading.observed_s * lasting_s, inside.coverage, inside.replicas)
+
+
+def throughput(reading: WindowReading) -> Measured:
+    """Output tokens a second; unknown in seconds of which nothing was streamed."""
+    tokens = reading.grid.field("output_tokens")
+    streamed = np.where(reading.grid.field("streamed_fraction") == 0, np.nan, tokens)
+    return total(reading, tally(streamed, reading.seconds))
+
+
+def gpu_mean(reading: WindowReading, which: int) -> Measured:
+    """`which`: 0 for utilisation, 1 for memory. GPU samples come apart from requests, and have a grid of their own."""
+    gpus, tick = reading.tick.gpus, reading.tick.tick
+    if gpus is None:
+        return Measured(None, 0.0)
+    means, covered, seconds = [], 0, 0
+    for name in reading.tick.counted:
+        first_s = max(reading.first_s, reading.tick.state.supply.replicas[name].since_s)
+        if first_s >= tick:
+            continue
+        values = gpus.means(name, first_s, tick)[which]
+        known = ~np.isnan(values)
+        count = int(np.count_nonzero(known))
+        seconds += len(values)
+        covered += count
+        if count:
+            means.append(float(np.where(known, values, 0.0).sum()) / count)
+    coverage = covered / seconds if seconds else 0.0
+    return Measured(fsum(means) / len(means) if means else None, coverage, len(means))
+
+
+def cache_hit_rate(reading: WindowReading) -> Measured:
+    """The mean over ready replicas of cached / input tokens; undefined where no replica read a token."""
+    cached, tokens = reading.grid.field("cached_tokens"), reading.grid.field("input_tokens")
+    hits = tally(np.where(np.isnan(tokens), np.nan, cached), reading.seconds)
+    reads = tally(np.where(np.isnan(cached), np.nan, tokens), reading.seconds)
+    coverage = reads.coverage(reading.seconds)
+    used = reads.ready_sums > 0
+    if not used.any():
+        return Measured(None, coverage, is_undefined=known_empty(reading) is not None)
+    rates = np.minimum(1.0, hits.ready_sums[used] / reads.ready_sums[used]).tolist()
+    return Measured(fsum(rates) / len(rates), coverage, len(rates))
+
+
+def latency(reading: WindowReading, field: str, percentile: Percentile) -> Measured:
+    """A percentile in ms of all requests of the window, from the merged histogram.
+
+    A second without one says nothing finished, if the replica has histograms at all or finished nothing.
+    """
+    empty = known_empty(reading)
+    if empty is not None:
+        return Measured(None, empty, is_undefined=True)
+    grid = reading.grid
+    heard = grid.heard
+    found = quantile(reading.histogram(field), _FRACTIONS[percentile])
+    streams = _streams(reading) if field in _NEEDS_STREAMS else None
+    if found is None or (streams is not None and not (heard & streams).any()):
+        return Measured(None, _share(reading, heard))
+    speaks = grid.present(field).any(axis=1) | ~(reading.tally("completions").sums > 0)
+    known = heard & speaks[:, None] if streams is None else heard & speaks[:, None] & streams
+    counts = tally_mask(known, reading.seconds)
+    coverage = int(counts.sum()) / reading.seconds.seconds if reading.seconds.seconds else 1.0
+    return Measured(found.value, coverage, int(np.count_nonzero(counts)))
+
+
+def _streams(reading: WindowReading) -> Mask | None:
+    """bool (replicas, seconds): all but where it is known that nothing was streamed; null where that is everywhere."""
+    unstreamed = reading.grid.field("streamed_fraction") == 0
+    return ~unstreamed if unstreamed.any() else None
+
+
+def _share(reading: WindowReading, mask: Mask) -> float:
+    """The share of the ready replicas' seconds that a mask marks."""
+    seconds = reading.seconds
+    return int(tally_mask(mask, seconds).sum()) / seconds.seconds if seconds.seconds else 0.0
+
+
+def known_empty(reading: WindowReading) -> float | None:
+    """The coverage of the known zeros of ACTIVITY, null where any is above zero or too little is known to say so."""
+    if any(reading.tally(name).is_above_zero() for name in ACTIVITY):
+        return None
+    grid = reading.grid
+    if grid.has_gateway and any(np.nansum(reading.gateway(name)) > 0 for name in ACTIVITY):
+        return None
+    if reading.seconds.seconds:
+        idle: Mask = grid.arrivals == 0
+        for name in ACTIVITY[:-1]:
+            idle &= grid.field(name) == 0
+        coverage = _share(reading, idle)
+    else:
+        heard = grid.gateway_heard
+        coverage = int(np.count_nonzero(heard)) / len(heard)
+    return coverage if coverage >= FRESH_COVERAGE else None

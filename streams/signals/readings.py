@@ -1,0 +1,191 @@
+"""What one tick reads of one endpoint: its grid, which replicas are ready, and what is not to be trusted."""
+
+from collections.abc import Callable
+from functools import cached_property
+
+import numpy as np
+
+from records.enums import ReplicaState
+from records.policy import EndpointPolicy
+from streams.endpoints.cross_checks import REACH_S, Check, Finding, Views
+from streams.endpoints.endpoint_state import STALE_S, EndpointState
+from streams.endpoints.endpoint_windows import EndpointWindow
+from streams.endpoints.gpus import GpuWindows
+from streams.signals.ready import make_roster, ready_seconds
+from streams.signals.tallies import Matrix, Tally, tally
+from streams.windows.grid import Grid
+from streams.windows.histograms import MergedHistogram
+
+_NO_SERVER = frozenset(
+    {
+        ReplicaState.REQUESTED,
+        ReplicaState.UNSCHEDULABLE,
+        ReplicaState.STARTING,
+        ReplicaState.GONE,
+        ReplicaState.FAILED,
+    }
+)
+
+
+class WindowReading:
+    """One window of a tick: its grid, the seconds in which replicas were ready, and the newest cross-check that failed
+    in it. What was added up once is kept.
+
+    `observed_s` is how much of it has been read: the seconds before an endpoint's first record are unknown, not zero.
+    """
+
+    def __init__(self, tick: "TickReading", length_s: int) -> None:
+        self.tick, self.length_s = tick, length_s
+        self.first_s = tick.tick - length_s
+        whole, roster = (tick.near, tick.near_roster) if length_s <= REACH_S else (tick.grid, tick.roster)
+        self.grid = whole if self.first_s == whole.first_s else whole.since(self.first_s)
+        self.seconds = ready_seconds(roster, self.first_s, tick.tick)
+        self.observed_s = min(length_s, max(1, tick.tick - tick.state.observed_from_s))
+        self._tallies: dict[str, Tally] = {}
+        self._histograms: dict[str, MergedHistogram] = {}
+
+    @property
+    def observed_share(self) -> float:
+        return self.observed_s / self.length_s
+
+    @cached_property
+    def failed_check(self) -> Check | None:
+        return self.tick.failed_check(self)
+
+    def tally(self, name: str) -> Tally:
+        """A field's sums by replica; `inflight` is running + waiting, `arrivals` follow from others where nobody
+        counts them."""
+        found = self._tallies.get(name)
+        if found is None:
+            grid = self.grid
+            if name == "inflight":
+                matrix = grid.field("running") + grid.field("waiting")
+            else:
+                matrix = grid.arrivals if name == "arrivals" else grid.field(name)
+            found = self._tallies[name] = tally(matrix, self.seconds)
+        return found
+
+    def gateway(self, name: str) -> Matrix:
+        """float64 (seconds,), NaN = unknown: a field of requests that no replica has; none of them runs, so what waits
+        is all that is in flight where `running` is not told."""
+        if name != "inflight":
+            return self.grid.gateway(name)
+        running = self.grid.gateway("running")
+        return np.where(np.isnan(running), 0.0, running) + self.grid.gateway("waiting")
+
+    def histogram(self, field: str) -> MergedHistogram:
+        found = self._histograms.get(field)
+        if found is None:
+            found = self._histograms[field] = self.grid.histogram(field)
+        return found
+
+
+class TickReading:
+    """Everything that the signal of one tick is made of; read before the windows change again."""
+
+    def __init__(self, state: EndpointState, window: EndpointWindow, tick: int, offset: int) -> None:
+        """`offset`: of telemetry.requests, what is before it had been read."""
+        self.state, self.tick = state, tick
+        self._window = window
+        self.quarantined = state.sources.quarantined(offset)
+        self.grid = window.requests.grid(state.endpoint, tick - state.span_s, tick, self.quarantined)
+        # Most fields are read of the last seconds alone: what is far back lies far apart in memory.
+        self.near = window.requests.grid(state.endpoint, tick - REACH_S, tick, self.quarantined)
+        self._learn_replicas()
+        ready = [name for name, known in state.supply.replicas.items() if known.state is ReplicaState.READY]
+        patience_s = state.policy.patience_seconds
+        self.ready: tuple[str, ...] = tuple(sorted(ready))
+        self.unheard = tuple(name for name in self.ready if tick - state.unheard_since_s(name) >= patience_s)
+        self.counted = tuple(name for name in self.ready if name not in self.unheard)
+        self.roster = make_roster(self.grid.replicas, state.supply.replicas, self.counted)
+        self.near_roster = make_roster(self.near.replicas, state.supply.replicas, self.counted)
+        self._windows: dict[int, WindowReading] = {}
+        self.findings: tuple[Finding, ...] = state.checks.look(
+            self._views(), tick, tick - state.span_s, self.quarantined
+        )
+
+    @property
+    def policy(self) -> EndpointPolicy:
+        return self.state.policy
+
+    @property
+    def gpus(self) -> GpuWindows | None:
+        return self._window.gpus
+
+    def window(self, length_s: int) -> WindowReading:
+        found = self._windows.get(length_s)
+        if found is None:
+            found = self._windows[length_s] = WindowReading(self, length_s)
+        return found
+
+    @property
+    def recent(self) -> WindowReading:
+        """The last 300 s: how far back something must have been heard to be stale, and what means are taken over."""
+        return self.window(STALE_S)
+
+    @property
+    def e2e_recent(self) -> MergedHistogram:
+        """`e2e_ms` over the last 300 s."""
+        return self.recent.histogram("e2e_ms")
+
+    def failed_check(self, reading: WindowReading) -> Check | None:
+        """The newest cross-check that failed in a window, null where all held."""
+        for finding in reversed(self.findings):
+            if finding.tick > reading.first_s:
+                return finding.check
+        grid = reading.grid
+        if any(pair.replica in self.counted or not pair.replica for pair in grid.two_processes):
+            return Check.TWO_PROCESSES
+        if self.quarantined and any(name in self.counted and not _is_heard(grid, name) for name in grid.quarantined):
+            return Check.CLOCK
+        if grid.has_gateway and self._serves_without_replica(grid):
+            return Check.COMPLETIONS_WITHOUT_REPLICA
+        return None
+
+    def _serves_without_replica(self, grid: Grid) -> bool:
+        """Whether somebody completes requests although there is no replica, and there was none all the while."""
+        completions = grid.gateway("completions")
+        if not np.nansum(completions) > 0:
+            return False
+        last = grid.first_s + int(np.flatnonzero(completions > 0)[-1])
+        return not any(
+            known.state not in _NO_SERVER or known.since_s > last for known in self.state.supply.replicas.values()
+        )
+
+    def _learn_replicas(self) -> None:
+        """Let the supply know of replicas that only samples tell of."""
+        state, grid = self.state, self.grid
+        heard = _heard(grid)
+        kept = frozenset(grid.quarantined)
+        state.supply.infer(heard, kept)
+        state.supply.forget_gone(heard, self.tick - state.span_s)
+        state.note_heard({name: last for name, (_, _, last) in heard.items()}, self.tick)
+
+    def _views(self) -> Views:
+        names = self._window.requests.sources(self.state.endpoint)
+        engines = frozenset(name for name in names if name[1] == "engine")
+        routers = names - engines
+        if not engines or not routers:
+            return Views(self.near, self.grid, None, None)
+        return Views(self.near, self.grid, self._only(routers), self._only(engines))
+
+    def _only(self, silenced: frozenset[tuple[str, str, str]]) -> Callable[[int, int], Grid]:
+        """Grids of what is neither in `silenced` nor quarantined."""
+        requests, endpoint = self._window.requests, self.state.endpoint
+        return lambda first_s, end_s: requests.grid(endpoint, first_s, end_s, silenced | self.quarantined)
+
+
+def _is_heard(grid: Grid, name: str) -> bool:
+    return name in grid.replicas and bool(grid.heard[grid.replicas.index(name)].any())
+
+
+def _heard(grid: Grid) -> dict[str, tuple[str, int, int]]:
+    """name -> (epoch, first and last second heard) of the replicas that were heard in the grid."""
+    heard = grid.heard
+    if not len(heard):
+        return {}
+    spoke = np.count_nonzero(heard, axis=1).tolist()
+    first = (grid.first_s + heard.argmax(axis=1)).tolist()
+    last = (grid.end_s - 1 - heard[:, ::-1].argmax(axis=1)).tolist()
+    rows = zip(grid.replicas, grid.epochs, spoke, first, last, strict=True)
+    return {name: (epoch, begin, end) for name, epoch, count, begin, end in rows if count}

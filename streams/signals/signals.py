@@ -1,0 +1,192 @@
+"""All that one tick knows of one endpoint, as the record that its decision is made on."""
+
+from dataclasses import dataclass
+
+from records.enums import ReplicaState, Source, SupplySource, ValueState
+from records.signals import (
+    DownBlocker,
+    DrainCandidate,
+    EndpointSignal,
+    SourceSignal,
+    StartingReplica,
+    SupplySignal,
+)
+from records.supply_memory import ReplicaMemory
+from streams.endpoints.endpoint_state import EndpointState, TickMoment
+from streams.endpoints.endpoint_windows import EndpointWindow
+from streams.endpoints.skew import SourceState, is_well
+from streams.endpoints.supply import has_given_up, is_starting
+from streams.signals.readings import TickReading, WindowReading
+from streams.signals.ready import FRESH_COVERAGE
+from streams.signals.tallies import tally_mask
+from streams.signals.values import read_values
+from streams.windows.histograms import quantile
+
+DRAIN_FRACTION = 0.99
+"""Of end-to-end times: what a drain deadline is made of (contract.md, ScalingDecision)."""
+SILENT_S = 20
+"""A ready replica that said nothing for this long is named among the sources."""
+
+
+def make_signal(state: EndpointState, window: EndpointWindow, moment: TickMoment, tick: int) -> EndpointSignal:
+    """Read the windows at `tick`; the state learns of replicas that only samples tell of."""
+    reading = TickReading(state, window, tick, moment.offsets.get("telemetry.requests", 0))
+    up = reading.window(state.policy.scale_up.window_seconds)
+    down = reading.window(state.policy.scale_down.window_seconds)
+    target = state.target
+    spec = None if target is None else target.spec_replicas
+    rollout = target is not None and target.rollout
+    drain = quantile(down.histogram("e2e_ms"), DRAIN_FRACTION)
+    return EndpointSignal(
+        endpoint=state.endpoint,
+        at_s=tick,
+        processed_s=moment.processed_s,
+        offsets=moment.offsets,
+        supply=_supply(state, tick, spec if rollout else None),
+        windows={str(each.length_s): read_values(each) for each in (up, down)},
+        spec_replicas=spec,
+        rollout=rollout,
+        target_at_s=None if target is None else target.at_s,
+        sources=_sources(reading, moment.offsets.get("telemetry.requests", 0)),
+        down_blockers=_blockers(reading, down),
+        unheard=reading.unheard,
+        drain_order=_drain_order(reading, up),
+        drain_p99_ms=None if drain is None else drain.value,
+        outcome=state.outcome,
+    )
+
+
+def _supply(state: EndpointState, tick: int, rollout_spec: int | None) -> SupplySignal:
+    """Replicas by state; during a rollout those above the target's spec are its surge, the youngest first."""
+    supply = state.supply
+    known = sorted(supply.replicas.values(), key=lambda one: one.replica)
+    ready = sum(one.state is ReplicaState.READY for one in known)
+    starting = sorted(
+        (StartingReplica(replica=one.replica, age_s=_age(one, tick)) for one in known if is_starting(one)),
+        key=lambda one: (-one.age_s, one.replica),
+    )
+    if rollout_spec is not None:
+        starting = starting[: max(0, rollout_spec - ready)]
+        ready = min(ready, rollout_spec)
+    unschedulable = tuple(
+        one.replica for one in known if one.state is ReplicaState.UNSCHEDULABLE and not has_given_up(one)
+    )
+    inferred = not supply.observed or any(one.inferred for one in known)
+    return SupplySignal(
+        source=SupplySource.INFERRED if inferred else SupplySource.OBSERVED,
+        ready=ready,
+        starting=len(starting),
+        draining=sum(one.state is ReplicaState.DRAINING for one in known),
+        unschedulable=len(unschedulable),
+        failed=sum(one.state is ReplicaState.FAILED or has_given_up(one) for one in known),
+        starting_replicas=tuple(starting),
+        startup_p95_s=supply.startup_p95_s(state.policy.model.startup_seconds),
+        failed_starts=supply.failed_starts,
+        unschedulable_replicas=unschedulable,
+    )
+
+
+def _age(replica: ReplicaMemory, tick: int) -> int:
+    since_s = replica.since_s if replica.requested_s is None else replica.requested_s
+    return max(0, tick - since_s)
+
+
+def _blockers(reading: TickReading, down: WindowReading) -> tuple[DownBlocker, ...]:
+    """Why going down is forbidden whatever the metrics say, in a fixed order."""
+    state, tick, length_s = reading.state, reading.tick, down.length_s
+    found: list[DownBlocker] = []
+    target = state.target
+    if target is not None and target.rollout:
+        found.append(DownBlocker(kind="rollout"))
+    elif target is not None and target.rollout_s is not None and target.rollout_s > tick - length_s:
+        found.append(DownBlocker(kind="rollout", until_s=target.rollout_s + length_s))
+    if state.observed_from_s > tick - length_s:
+        found.append(DownBlocker(kind="rebuild", until_s=state.observed_from_s + length_s))
+    restarted = {
+        name: restarted_s
+        for name in reading.counted
+        if (restarted_s := state.supply.replicas[name].restarted_s) is not None and restarted_s > tick - length_s
+    }
+    for one in down.grid.restarts:
+        if one.replica in reading.counted:
+            restarted[one.replica] = max(one.at_s, restarted.get(one.replica, 0))
+    found += [
+        DownBlocker(kind="restart", replica=name, until_s=at_s + length_s) for name, at_s in sorted(restarted.items())
+    ]
+    found += [DownBlocker(kind="coverage", replica=name) for name in _uncovered(reading, down)]
+    suspect = {pair.replica for pair in down.grid.two_processes} | set(down.grid.quarantined)
+    found += [
+        DownBlocker(kind="suspect", replica=name) for name in sorted(suspect) if not name or name in reading.counted
+    ]
+    return tuple(found)
+
+
+def _uncovered(reading: TickReading, down: WindowReading) -> list[str]:
+    """Ready replicas that were heard in less than FRESH_COVERAGE of their ready seconds in the window."""
+    grid, seconds = down.grid, down.seconds
+    short = tally_mask(grid.heard, seconds) < FRESH_COVERAGE * seconds.expected
+    covered = {name for name, is_short in zip(grid.replicas, short.tolist(), strict=True) if not is_short}
+    replicas = reading.state.supply.replicas
+    return [name for name in reading.counted if name not in covered and replicas[name].since_s < reading.tick]
+
+
+def _drain_order(reading: TickReading, up: WindowReading) -> tuple[DrainCandidate, ...]:
+    """Ready replicas by what they have in flight, those of which it is not known last; then by their cache's use."""
+    inflight = up.tally("inflight")
+    hits, tokens = up.tally("cached_tokens").ready_sums.tolist(), up.tally("input_tokens").ready_sums.tolist()
+    sums, counts = inflight.ready_sums.tolist(), inflight.ready_counts.tolist()
+    place = {name: index for index, name in enumerate(up.grid.replicas)}
+    found = []
+    for name in reading.ready:
+        index = place.get(name)
+        if index is None:
+            found.append(DrainCandidate(replica=name, inflight=None))
+            continue
+        rate = min(1.0, hits[index] / tokens[index]) if tokens[index] > 0 else None
+        mean = sums[index] / counts[index] if counts[index] else None
+        found.append(DrainCandidate(replica=name, inflight=mean, cache_hit_rate=rate))
+    found.sort(key=lambda one: (one.inflight is None, one.inflight or 0.0, one.cache_hit_rate or 0.0, one.replica))
+    return tuple(found)
+
+
+@dataclass(frozen=True, slots=True)
+class _Suspicion:
+    state: ValueState
+    offset_s: float | None = None
+    late: int = 0
+
+
+def _sources(reading: TickReading, offset: int) -> tuple[SourceSignal, ...]:
+    """Sources that are not plainly well, by name: off, late, silent, or two processes under one name."""
+    state, tick = reading.state, reading.tick
+    found: dict[tuple[str, str, str], _Suspicion] = {}
+    for key, source in state.sources.states.items():
+        suspicion = _clock(source, offset)
+        if suspicion is not None:
+            found[key] = suspicion
+    for name in reading.ready:
+        silent_s = tick - state.unheard_since_s(name)
+        if silent_s > SILENT_S and not any(key[0] == name for key in found):
+            was_heard = state.last_heard.get(name, 0) >= tick - reading.recent.length_s
+            found[name, Source.ENGINE, name] = _Suspicion(ValueState.STALE if was_heard else ValueState.UNKNOWN)
+    for pair in reading.grid.two_processes:
+        key = pair.replica, Source.ROUTER if pair.reporter is not None else Source.ENGINE, pair.reporter or pair.replica
+        found[key] = _Suspicion(ValueState.SUSPECT)
+    return tuple(
+        SourceSignal(
+            replica=key[0],
+            source=Source(key[1]),
+            reporter=key[2],
+            offset_s=found[key].offset_s,
+            state=found[key].state,
+            late=found[key].late,
+        )
+        for key in sorted(found)
+    )
+
+
+def _clock(source: SourceState, offset: int) -> _Suspicion | None:
+    held = source.at(offset - 1)
+    if held is not None and not is_well(held):
+        return _Suspicion(ValueState.SUSPECT if held.quarantined else ValueState.FRESH, held.skew_s, source.late)
+    return _Suspicion(ValueState.FRESH, None, source.late) if source.late else None

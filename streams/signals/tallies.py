@@ -1,0 +1,68 @@
+"""A field's seconds of one window, added up for each replica."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from streams.signals.ready import ReadySeconds
+
+Matrix = NDArray[np.float64]
+Mask = NDArray[np.bool_]
+Ints = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Tally:
+    """Of each replica, (replicas,): the sum and the number of its known seconds, of all in which it was alive, and of
+    those in which it was ready."""
+
+    sums: Matrix
+    counts: Ints
+    ready_sums: Matrix
+    ready_counts: Ints
+
+    @property
+    def is_known(self) -> bool:
+        """Whether anything is."""
+        return bool(self.counts.any())
+
+    @property
+    def measured(self) -> int:
+        """How many ready replicas have a known second."""
+        return int(np.count_nonzero(self.ready_counts))
+
+    def coverage(self, seconds: ReadySeconds) -> float:
+        """The share of the ready replicas' seconds that is known; 0 where there are none."""
+        return int(self.ready_counts.sum()) / seconds.seconds if seconds.seconds else 0.0
+
+    def is_above_zero(self) -> bool:
+        return bool((self.sums > 0).any())
+
+
+def tally(matrix: Matrix, seconds: ReadySeconds) -> Tally:
+    """`matrix` float64 (replicas, seconds), NaN = unknown; each replica's seconds are added in their order."""
+    sums = matrix.sum(axis=1)
+    if seconds.alive is None and not np.isnan(sums).any():
+        counts = np.full(len(sums), matrix.shape[1], np.int64)
+        if seconds.ready is None:
+            return Tally(sums, counts, sums, counts)
+        return Tally(sums, counts, _masked_sums(matrix, seconds.ready), seconds.expected)
+    known = ~np.isnan(matrix)
+    alive = known if seconds.alive is None else known & seconds.alive
+    ready = known if seconds.ready is None else known & seconds.ready
+    sums, counts = _masked_sums(matrix, alive), np.count_nonzero(alive, axis=1)
+    if ready is alive:
+        return Tally(sums, counts, sums, counts)
+    return Tally(sums, counts, _masked_sums(matrix, ready), np.count_nonzero(ready, axis=1))
+
+
+def tally_mask(mask: Mask, seconds: ReadySeconds) -> Ints:
+    """(replicas,): how many ready seconds `mask` (replicas, seconds) marks."""
+    counts: Ints = np.count_nonzero(mask if seconds.ready is None else mask & seconds.ready, axis=1)
+    return counts
+
+
+def _masked_sums(matrix: Matrix, mask: Mask) -> Matrix:
+    sums: Matrix = np.where(mask, matrix, 0.0).sum(axis=1)
+    return sums

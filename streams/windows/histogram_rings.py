@@ -1,0 +1,259 @@
+"""Memory for one-second histograms: a ring for each series and field, as narrow as its counts allow.
+
+A ring holds the histograms of one set of bounds, one byte a bucket until a count does not fit (then two, then four).
+A histogram with other bounds than its ring's (rare: a process keeps its bounds) waits in a side table, until the ring
+holds nothing any more and takes the new bounds.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from streams.windows.columns import HISTOGRAM_FIELDS, HistogramRows
+from streams.windows.rings import CHUNK_ROWS, RowAllocator, Seconds, split_by_chunk
+
+WIDTHS: tuple[type[np.unsignedinteger], ...] = (np.uint8, np.uint16, np.uint32)
+
+
+@dataclass(frozen=True, eq=False)
+class OddHistogram:
+    """One second's histogram whose bounds are not its ring's."""
+
+    at_s: int
+    bounds: tuple[float, ...]
+    counts: NDArray[np.uint32]
+    sum: float
+
+
+class HistogramPool:
+    """Rows of `slots` histograms with one number of buckets and one width.
+
+    The first bucket is stored with one added, so that 0 there says that the slot holds no histogram.
+    """
+
+    def __init__(self, slots: int, buckets: int, width: type[np.unsignedinteger]) -> None:
+        self.slots, self.buckets, self.width = slots, buckets, width
+        self.rows = RowAllocator()
+        self.counts: list[NDArray[np.unsignedinteger]] = []
+        """Each (CHUNK_ROWS * slots, buckets)."""
+        self.sums: list[NDArray[np.float64]] = []
+        """Each (CHUNK_ROWS * slots,)."""
+
+    @property
+    def nbytes(self) -> int:
+        return self.rows.high_water * self.slots * (self.buckets * np.dtype(self.width).itemsize + 8)
+
+    def take_row(self) -> int:
+        row = self.rows.take()
+        if row // CHUNK_ROWS == len(self.counts):
+            self.counts.append(np.zeros((CHUNK_ROWS * self.slots, self.buckets), self.width))
+            self.sums.append(np.zeros(CHUNK_ROWS * self.slots))
+        return row
+
+    def give_back(self, row: int) -> None:
+        self.ring(row)[0][:, 0] = 0
+        self.rows.give_back(row)
+
+    def ring(self, row: int) -> tuple[NDArray[np.unsignedinteger], NDArray[np.float64]]:
+        """Views of a row's counts (slots, buckets) and sums (slots,)."""
+        first = (row % CHUNK_ROWS) * self.slots
+        span = slice(first, first + self.slots)
+        return self.counts[row // CHUNK_ROWS][span], self.sums[row // CHUNK_ROWS][span]
+
+    def write(self, places: NDArray[np.int64], counts: NDArray[np.uint32], sums: NDArray[np.float64]) -> None:
+        """`places` (row * slots + slot) do not repeat; no count is above the largest of the width less one."""
+        stored = counts.astype(self.width)
+        stored[:, 0] += 1
+        for chunk, selected, local in split_by_chunk(places, CHUNK_ROWS * self.slots):
+            self.counts[chunk][local] = stored[selected]
+            self.sums[chunk][local] = sums[selected]
+
+    def clear(self, places: NDArray[np.int64]) -> None:
+        for chunk, _, local in split_by_chunk(places, CHUNK_ROWS * self.slots):
+            self.counts[chunk][local, 0] = 0
+
+
+class HistogramRings:
+    """The histograms of all series, by field; series rows are those of the BucketRings."""
+
+    def __init__(self, slots: int) -> None:
+        self.slots = slots
+        self.pools: list[HistogramPool] = []
+        self.pool_widths = np.full(1, -1, np.int16)
+        """Index into WIDTHS of each pool, and -1 at the end, for series whose pool is -1."""
+        self._pool_code: dict[tuple[int, int], int] = {}
+        self.bounds: list[tuple[float, ...]] = []
+        """By bounds code; codes of bounds that no ring has any more are used again."""
+        self._bounds_code: dict[tuple[float, ...], int] = {}
+        self._bounds_rings: list[int] = []
+        self._bounds_free: list[int] = []
+        self.fields = {name: FieldRings(name, self) for name in HISTOGRAM_FIELDS}
+
+    @property
+    def nbytes(self) -> int:
+        return sum(pool.nbytes for pool in self.pools) + sum(rings.nbytes for rings in self.fields.values())
+
+    def pool_code(self, buckets: int, width: int) -> int:
+        code = self._pool_code.setdefault((buckets, width), len(self.pools))
+        if code == len(self.pools):
+            self.pools.append(HistogramPool(self.slots, buckets, WIDTHS[width]))
+            self.pool_widths = np.insert(self.pool_widths, code, width)
+        return code
+
+    def bounds_code(self, bounds: tuple[float, ...]) -> int:
+        """-1 for bounds that no ring has."""
+        return self._bounds_code.get(bounds, -1)
+
+    def take_bounds(self, bounds: tuple[float, ...]) -> int:
+        """The code of these bounds, with one more ring that has them."""
+        code = self._bounds_code.get(bounds, -1)
+        if code < 0:
+            code = self._bounds_free.pop() if self._bounds_free else len(self.bounds)
+            if code == len(self.bounds):
+                self.bounds.append(bounds)
+                self._bounds_rings.append(0)
+            self.bounds[code] = bounds
+            self._bounds_code[bounds] = code
+        self._bounds_rings[code] += 1
+        return code
+
+    def give_back_bounds(self, code: int) -> None:
+        self._bounds_rings[code] -= 1
+        if not self._bounds_rings[code]:
+            del self._bounds_code[self.bounds[code]]
+            self._bounds_free.append(code)
+
+    def reserve(self, rows: int) -> None:
+        """Make room for series rows below `rows`."""
+        for rings in self.fields.values():
+            rings.reserve(rows)
+
+    def free(self, row: int) -> None:
+        """Forget all histograms of a series."""
+        for rings in self.fields.values():
+            rings.free(row)
+
+
+class FieldRings:
+    """Which ring each series has for one field; arrays are indexed by the series' row."""
+
+    def __init__(self, name: str, shared: HistogramRings) -> None:
+        self.name = name
+        self._shared = shared
+        self.pool = np.full(0, -1, np.int16)
+        """Index into the shared pools; -1: no ring."""
+        self.ring_row = np.zeros(0, np.int32)
+        self.bounds = np.zeros(0, np.int32)
+        self.last_s = np.zeros(0, np.int64)
+        self.version = 0
+        """Rises when a series gets another ring."""
+        self.odd: dict[int, dict[int, OddHistogram]] = {}
+        """By series row, then by slot."""
+
+    @property
+    def nbytes(self) -> int:
+        arrays = self.pool.nbytes + self.ring_row.nbytes + self.bounds.nbytes + self.last_s.nbytes
+        return arrays + sum(odd.counts.nbytes + 200 for slots in self.odd.values() for odd in slots.values())
+
+    def reserve(self, rows: int) -> None:
+        """Make room for series rows below `rows`."""
+        if rows > len(self.pool):
+            grown = max(64, rows + rows // 4) - len(self.pool)
+            self.pool = np.concatenate((self.pool, np.full(grown, -1, np.int16)))
+            self.ring_row = np.concatenate((self.ring_row, np.zeros(grown, np.int32)))
+            self.bounds = np.concatenate((self.bounds, np.zeros(grown, np.int32)))
+            self.last_s = np.concatenate((self.last_s, np.zeros(grown, np.int64)))
+
+    def write(self, rows: NDArray[np.int64], at_s: Seconds, groups: tuple[HistogramRows, ...]) -> None:
+        """What samples at (`rows`, `at_s`), (n,) each and none twice, have in this field: `groups`, whose rows point
+        into the n samples. Samples without one leave their slot empty."""
+        slots = at_s % self._shared.slots
+        self._drop_odd(rows, slots)
+        emptied = self.pool[rows] >= 0
+        for group in groups:
+            kept = self._place(rows[group.rows], at_s[group.rows], group)
+            chosen = group.rows[kept]
+            self._write_ringed(rows[chosen], slots[chosen], group.counts[kept], group.sums[kept])
+            np.maximum.at(self.last_s, rows[chosen], at_s[chosen])
+            emptied[chosen] = False
+        if emptied.any():
+            for code, selected in self._by_pool(rows[emptied]):
+                places = self._places(rows[emptied][selected], slots[emptied][selected])
+                self._shared.pools[code].clear(places)
+
+    def free(self, row: int) -> None:
+        if row < len(self.pool) and self.pool[row] >= 0:
+            self._release_ring(row)
+        self.odd.pop(row, None)
+
+    def _places(self, rows: NDArray[np.int64], slots: NDArray[np.int64]) -> NDArray[np.int64]:
+        return self.ring_row[rows] * np.int64(self._shared.slots) + slots
+
+    def _by_pool(self, rows: NDArray[np.int64]) -> list[tuple[int, NDArray[np.int64] | slice]]:
+        codes = self.pool[rows]
+        if not len(codes):
+            return []
+        if (codes == codes[0]).all():
+            return [(int(codes[0]), slice(None))]
+        return [(code, np.flatnonzero(codes == code)) for code in np.unique(codes).tolist()]
+
+    def _write_ringed(
+        self, rows: NDArray[np.int64], slots: Seconds, counts: NDArray[np.uint32], sums: NDArray[np.float64]
+    ) -> None:
+        for code, selected in self._by_pool(rows):
+            places = self._places(rows[selected], slots[selected])
+            self._shared.pools[code].write(places, counts[selected], sums[selected])
+
+    def _place(self, rows: NDArray[np.int64], at_s: Seconds, group: HistogramRows) -> NDArray[np.int64] | slice:
+        """Which of the group go into rings: their series' rings fit then; the others are in the side table."""
+        shared = self._shared
+        largest = group.counts.max(axis=1)
+        width = (largest >= 2**8 - 1).astype(np.int16) + (largest >= 2**16 - 1)
+        has_bounds = (self.pool[rows] >= 0) & (self.bounds[rows] == shared.bounds_code(group.bounds))
+        fitting = has_bounds & (shared.pool_widths[self.pool[rows]] >= width)
+        if fitting.all():
+            return slice(None)
+        for index in np.flatnonzero(~fitting).tolist():
+            row, second = int(rows[index]), int(at_s[index])
+            if self._fit(row, second, group.bounds, int(width[index])):
+                fitting[index] = True
+            else:
+                odd = OddHistogram(second, group.bounds, group.counts[index].copy(), float(group.sums[index]))
+                self.odd.setdefault(row, {})[second % shared.slots] = odd
+        return np.flatnonzero(fitting)
+
+    def _fit(self, row: int, at_s: int, bounds: tuple[float, ...], width: int) -> bool:
+        """Give the series a ring for these bounds and this width, or widen its own; False where it has another."""
+        if self.pool[row] >= 0 and self.bounds[row] != self._shared.bounds_code(bounds):
+            if self.last_s[row] > at_s - self._shared.slots:
+                return False
+            self._release_ring(row)
+        self.version += 1
+        pool = self._shared.pool_code(len(bounds) + 1, width)
+        if self.pool[row] < 0:
+            self.pool[row], self.bounds[row] = pool, self._shared.take_bounds(bounds)
+            self.ring_row[row] = self._shared.pools[pool].take_row()
+            self.last_s[row] = at_s
+        elif self._shared.pool_widths[self.pool[row]] < width:
+            self._widen(row, pool)
+        return True
+
+    def _release_ring(self, row: int) -> None:
+        self._shared.pools[self.pool[row]].give_back(int(self.ring_row[row]))
+        self._shared.give_back_bounds(int(self.bounds[row]))
+        self.pool[row] = -1
+        self.version += 1
+
+    def _widen(self, row: int, pool: int) -> None:
+        old_pool, old_row = self._shared.pools[self.pool[row]], int(self.ring_row[row])
+        self.pool[row], self.ring_row[row] = pool, self._shared.pools[pool].take_row()
+        counts, sums = self._shared.pools[pool].ring(int(self.ring_row[row]))
+        counts[:], sums[:] = old_pool.ring(old_row)
+        old_pool.give_back(old_row)
+
+    def _drop_odd(self, rows: NDArray[np.int64], slots: NDArray[np.int64]) -> None:
+        if self.odd:
+            for row, slot in zip(rows.tolist(), slots.tolist(), strict=True):
+                if row in self.odd:
+                    self.odd[row].pop(slot, None)

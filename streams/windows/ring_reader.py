@@ -1,0 +1,46 @@
+"""Reading a set of series over a stretch of seconds: matrices of shape (series, seconds) out of the rings."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from streams.windows.columns import COUNT_FIELDS, FIELD_INDEX, GAUGE_FIELDS
+from streams.windows.rings import CHUNK_ROWS, UNKNOWN_COUNT, BucketRings
+from streams.windows.stretch import Mask, Matrix, Rows, Stretch, compact
+
+
+class RingReader:
+    """Reads the series at `rows` (k,), in that order."""
+
+    def __init__(self, rows: Rows, buckets: BucketRings) -> None:
+        self.rows = rows
+        self._parts: list[tuple[Rows | slice, NDArray[np.void], Rows | slice]] = []
+        """(which of the rows, the chunk they are in, where in it) for each chunk."""
+        for chunk in np.unique(rows // CHUNK_ROWS).tolist():
+            where = np.flatnonzero(rows // CHUNK_ROWS == chunk)
+            self._parts.append((compact(where), buckets.chunks[chunk], compact(rows[where] % CHUNK_ROWS)))
+
+    def heard(self, stretch: Stretch) -> Mask:
+        """bool (k, seconds): whether there is a sample."""
+        out = np.zeros((len(self.rows), len(stretch)), np.bool_)
+        for where, chunk, local in self._parts:
+            laps = chunk["lap"]
+            for piece in stretch.pieces:
+                out[where, piece.columns] = laps[local, piece.slots] == piece.lap
+        return out
+
+    def scalar(self, name: str, stretch: Stretch) -> Matrix:
+        """float64 (k, seconds), NaN = unknown; what no sample was heard for is left over from other seconds."""
+        index = FIELD_INDEX[name]
+        out = np.zeros((len(self.rows), len(stretch)))
+        for where, chunk, local in self._parts:
+            if index < len(COUNT_FIELDS):
+                stored = chunk["counts"][:, :, index]
+            elif index < len(COUNT_FIELDS) + len(GAUGE_FIELDS):
+                stored = chunk["gauges"][:, :, index - len(COUNT_FIELDS)]
+            else:
+                stored = chunk["streamed"]
+            for piece in stretch.pieces:
+                out[where, piece.columns] = stored[local, piece.slots]
+        if index < len(COUNT_FIELDS):
+            np.putmask(out, out == float(UNKNOWN_COUNT), np.nan)
+        return out
