@@ -1,6 +1,7 @@
 """Creates, lists and checks the topics of a deployment."""
 
 import asyncio
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
@@ -187,15 +188,18 @@ async def check_topics(access: KafkaAccess, names: TopicNames, partitions: int |
     problems = [
         f"{names.real(topic)}: missing (hint: headrace topics create)" for topic in TOPICS if topic not in states
     ]
-    counts = {topic: states[topic].partitions for topic in CO_PARTITIONED if topic in states}
-    wanted = partitions if partitions is not None else next(iter(counts.values()), None)
-    problems += [
-        f"{names.real(topic)}: {count} partitions, allowed {wanted} as {' and '.join(CO_PARTITIONED)} share one number"
-        for topic, count in counts.items()
-        if count != wanted
-    ]
+    problems += _unequal(
+        {names.real(topic): states[topic].partitions for topic in CO_PARTITIONED if topic in states}, partitions
+    )
     for state in states.values():
         cleanup, spec = state.config.get("cleanup.policy"), TOPICS[state.name]
         if cleanup != spec.cleanup:
             problems.append(f"{state.kafka_name}: cleanup.policy {cleanup}, allowed {spec.cleanup}")
     return problems
+
+
+def _unequal(counts: Mapping[str, int], partitions: int | None) -> list[str]:
+    """One line for each topic that has not `partitions`, by default what most have, and one that says why."""
+    wanted = partitions if partitions is not None else Counter(counts.values()).most_common(1)[0][0] if counts else 0
+    wrong = [f"{name}: {count} partitions, allowed {wanted}" for name, count in counts.items() if count != wanted]
+    return [*wrong, f"one number of partitions is shared by {', '.join(counts)}"] if wrong else []

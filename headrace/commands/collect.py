@@ -116,7 +116,7 @@ class CollectSettings(MaybeKafkaSettings, ProcessSettings):
     app, CollectSettings, exits=[ExitCode.INCOMPLETE, ExitCode.UNAVAILABLE, ExitCode.STORAGE, ExitCode.INTERRUPTED]
 )
 def collect(settings: CollectSettings) -> ExitCode:
-    """Turn what vLLM or llama.cpp's server tells at /metrics and /health into one RequestSample a second and replica.
+    r"""Turn what vLLM or llama.cpp's server tells at /metrics and /health into one RequestSample a second and replica.
 
     Each engine is asked once a second until Ctrl-C. Counters become whole numbers of each second that add up to the
     engine's own; a scrape that fails gives no sample, nor does one while the newest /health is not 200; a counter that
@@ -126,9 +126,11 @@ def collect(settings: CollectSettings) -> ExitCode:
     /metrics by default, llama.cpp's server with --metrics.
 
     Examples:
-        headrace collect --endpoint chat-70b --replica chat-70b-0=http://10.0.0.7:8000 --bootstrap kafka:9092
-        headrace collect --endpoint chat-70b --replica http://127.0.0.1:8080 --out -
-        headrace collect --endpoint chat-70b --recording engine.jsonl.gz --start 1700000000 --out telemetry.jsonl
+        headrace collect --endpoint chat-70b --bootstrap kafka:9092 \
+            --replica chat-70b-0=http://10.0.0.7:8000
+        headrace collect --endpoint chat --replica http://127.0.0.1:8080 --out -
+        headrace collect --endpoint chat --recording engine.jsonl.gz \
+            --start 1700000000 --out telemetry.jsonl
         headrace replay --policies policies --telemetry telemetry.jsonl --out -
 
     Status 1: some of a recording's lines, an answer, or some of its series could not be read; the log names them, and

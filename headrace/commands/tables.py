@@ -33,13 +33,15 @@ class _ListByDefault(TyperGroup):
 
 
 app = new_app(
-    """List, query or check the Delta tables.
+    r"""List, query or check the Delta tables.
 
     Any reader of Delta tables reads them as well, while the sink writes. DuckDB and Polars, for example:
 
-        duckdb -c "SELECT endpoint, count(*) FROM delta_scan('tables/telemetry_requests') GROUP BY ALL"
+        duckdb -c "SELECT endpoint, count(*) \
+            FROM delta_scan('tables/telemetry_requests') GROUP BY ALL"
 
-        python -c "import polars; print(polars.scan_delta('tables/decisions_scaling').tail(5).collect())"
+        python -c "import polars; \
+        print(polars.scan_delta('tables/decisions_scaling').tail(5).collect())"
 
     Each table is partitioned by `date` (UTC, of the event time `at`); a filter on it leaves whole folders unread.
     """
@@ -76,10 +78,11 @@ def show(settings: ListSettings) -> ExitCode:
 
 @settings_command(app, QuerySettings, name="query", exits=[ExitCode.STORAGE])
 def run_query(settings: QuerySettings) -> ExitCode:
-    """Answer a SELECT over the tables.
+    r"""Answer a SELECT over the tables.
 
     Example:
-        headrace tables query "SELECT endpoint, count(*) AS n FROM telemetry_requests GROUP BY endpoint"
+        headrace tables query --tables tables \
+            "SELECT endpoint, count(*) AS n FROM telemetry_requests GROUP BY ALL"
     """
     try:
         answer = _told(lambda: query(settings.root, settings.sql))

@@ -77,7 +77,7 @@ def show(settings: ListSettings) -> ExitCode:
 
 @settings_command(app, ListSettings, name="check", exits=[ExitCode.UNAVAILABLE, ExitCode.PARTITIONS])
 def check(settings: ListSettings) -> ExitCode:
-    """Tell what is wrong with the topics, one line each: missing, or unequal numbers of partitions.
+    """Tell what is wrong with the topics, one line for each: missing, or unequal numbers of partitions.
 
     Those that share the load have one number of partitions; with --partitions it must be that.
 
