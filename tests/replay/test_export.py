@@ -6,6 +6,7 @@ from collections import defaultdict
 from typing import Any
 
 import msgspec
+import numpy as np
 import pytest
 
 from headrace.export import Exporter, find_recording
@@ -19,10 +20,11 @@ from streams.controller.controller import PartitionController
 from streams.controller.rebuild import WINDOW_TOPICS
 from streams.endpoints.effects import TickEffects
 from tests.conftest import Kafka
-from tests.streams.controller.line import Line, feed_all
+from tests.streams.controller.line import REQUESTS, Line, feed_all, policy, sample, started
 from tests.streams.controller.random_line import ENDPOINTS, POLICIES, random_line
 from wire.admin import TopicSettings, create_topics
 from wire.codec import encode
+from wire.frames import ARROW_CONTENT_TYPE, CONTENT_TYPE_HEADER, EncodedFrame, encode_frames
 from wire.kafka import KafkaAccess, open_consumer, open_producer, partition_of
 from wire.topics import TopicNames
 
@@ -54,6 +56,12 @@ class Cluster:
                 for record in records
             ]
             await asyncio.gather(*futures)
+
+    async def send_frames(self, frames: list[EncodedFrame], partition: int) -> None:
+        async with open_producer(self.access) as producer:
+            for frame in frames:
+                headers = [(CONTENT_TYPE_HEADER, ARROW_CONTENT_TYPE)]
+                await producer.send_and_wait(self.names.real(REQUESTS), frame.value, b"any", partition, headers=headers)
 
     def logs(self, endpoint: str) -> EndpointLogs:
         return EndpointLogs(endpoint, self.names, lambda: open_consumer(self.access))
@@ -113,10 +121,17 @@ async def _record(cluster: Cluster, seed: int) -> dict[str, list[TickEffects]]:
         for effects in _work(_partition_line(received, partition), own, cluster.rng):
             made[effects.endpoint].append(effects)
     for effects_of in made.values():
-        await cluster.send("signals", [one.signal for one in effects_of])
-        await cluster.send("controllers", [one.memory for one in effects_of])
-        await cluster.send("decisions.scaling", [decision for one in effects_of for decision in one.decisions])
+        for topic, records in _outputs(effects_of):
+            await cluster.send(topic, records)
     return made
+
+
+def _outputs(effects: list[TickEffects]) -> list[tuple[str, list[Any]]]:
+    return [
+        ("signals", [one.signal for one in effects]),
+        ("controllers", [one.memory for one in effects]),
+        ("decisions.scaling", [decision for one in effects for decision in one.decisions]),
+    ]
 
 
 async def _export(cluster: Cluster, endpoint: str, from_s: int, to_s: int) -> list[bytes]:
@@ -157,6 +172,38 @@ async def test_a_replayed_export_gives_the_workers_own_decisions(kafka: Kafka, s
         assert decisions == [decision for one in made[endpoint] for decision in one.decisions]
         unnumbered = [msgspec.structs.replace(signal, offsets={}) for signal in signals]
         assert unnumbered == [msgspec.structs.replace(one.signal, offsets={}) for one in made[endpoint]]
+
+
+async def test_rows_of_a_frame_are_read_together_again(kafka: Kafka) -> None:
+    """Frames of several endpoints and seconds: a tick falls due with a message, not in the middle of one."""
+    cluster = Cluster(kafka, 7)
+    await cluster.create()
+    policies = [policy(name) for name in ENDPOINTS]
+    await cluster.send("policies", policies)
+    rows = [
+        sample(at_s, replica, endpoint=endpoint, received_s=at_s // 4 * 4 + 4.5, running=float(at_s % 7))
+        for at_s in range(1000, 1120)
+        for endpoint in ENDPOINTS
+        for replica in ("r1", "r2")
+    ]
+    made: dict[str, list[TickEffects]] = defaultdict(list)
+    for partition in range(PARTITIONS):
+        own = [row for row in rows if partition_of(row.endpoint, PARTITIONS) == partition]
+        frames = encode_frames(own, rows_max=13)
+        await cluster.send_frames(frames, partition)
+        controller = started(*policies)
+        for offset, frame in enumerate(frames):
+            received_s = np.array([row.received_s for row in frame.samples])
+            for effects in controller.feed(REQUESTS, frame.samples, np.full(len(received_s), offset), received_s):
+                made[effects.endpoint].append(effects)
+    for effects_of in made.values():
+        for topic, records in _outputs(effects_of):
+            await cluster.send(topic, records)
+    for endpoint in ENDPOINTS:
+        lines = await _export(cluster, endpoint, 0, 2**40)
+        assert any(b'"continues":true' in line for line in lines)
+        decisions, _ = _replay(lines)
+        assert decisions == [decision for one in made[endpoint] for decision in one.decisions]
 
 
 @pytest.mark.parametrize("seed", range(3))
