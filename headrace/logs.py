@@ -6,10 +6,20 @@ import sys
 import structlog
 from structlog.typing import Processor
 
+from headrace.log_repeats import RepeatsFilter
 from headrace.settings import ProcessSettings
 
-_QUIET = {"aiokafka": logging.WARNING, "faust": logging.WARNING, "mode": logging.WARNING, "asyncio": logging.WARNING}
-"""Libraries whose information is ours told twice; `--log-level debug` shows it all."""
+_QUIET = {
+    "aiokafka": logging.WARNING,
+    "faust": logging.WARNING,
+    "mode": logging.WARNING,
+    "mode.timers": logging.ERROR,
+    "asyncio": logging.WARNING,
+}
+"""Libraries whose information is ours told twice; `--log-level debug` shows it all. Timers of Faust's that come late
+change nothing: no time of ours depends on them."""
+_REPEATING = "aiokafka"
+"""Each of its clients tells each of its tries, many a second while brokers are away."""
 
 
 def configure_logs(settings: ProcessSettings, process: str) -> None:
@@ -27,11 +37,14 @@ def configure_logs(settings: ProcessSettings, process: str) -> None:
         else [structlog.processors.format_exc_info, structlog.processors.JSONRenderer()]
     )
     formatter = structlog.stdlib.ProcessorFormatter(
-        foreign_pre_chain=shared, processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, *final]
+        foreign_pre_chain=[*shared, structlog.stdlib.ExtraAdder(["repeated"])],
+        processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, *final],
     )
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(formatter)
     level = getattr(logging, settings.log_level.upper())
+    if level > logging.DEBUG:
+        handler.addFilter(RepeatsFilter(_REPEATING))
     logging.basicConfig(handlers=[handler], level=level, force=True)
     for name, quiet in _QUIET.items():
         logging.getLogger(name).setLevel(level if level == logging.DEBUG else max(level, quiet))

@@ -67,6 +67,8 @@ class PartitionHost(Protocol):
 class ConsumerThread(driver.AIOKafkaConsumerThread):
     """The thread that polls; its client comes from Headrace's own factory, so all Kafka settings are in one place."""
 
+    mundane_level = "debug"
+
     def _create_worker_consumer(self, transport: Any) -> AIOKafkaConsumer:
         self._assignor = self.app.assignor
         open_consumer = cast(BatchingConsumer, self.consumer).open_consumer
@@ -115,6 +117,8 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):
 
 class BatchingConsumer(driver.Consumer):
     """One event per partition and poll; positions by the partitions' owners. See the module's text."""
+
+    mundane_level = "debug"
 
     def __init__(
         self, *args: Any, host: PartitionHost, open_consumer: Callable[[Any], AIOKafkaConsumer], **kwargs: Any

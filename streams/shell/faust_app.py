@@ -67,6 +67,8 @@ class HeadraceTransport(driver.Transport):
 class SilentProducer(driver.Producer):
     """Faust starts a producer whether it writes or not."""
 
+    mundane_level = "debug"
+
     def _settings_auth(self) -> dict[str, Any]:
         options = cast(HeadraceTransport, self.transport).access_options()
         return {name: value for name, value in options.items() if name not in ("bootstrap_servers", "client_id")}
@@ -84,6 +86,8 @@ class Group:
 
 class HeadraceApp(faust.App):
     """Faust's App with our transport, and without its data folder: nothing is kept on disk."""
+
+    mundane_level = "debug"
 
     def __init__(self, group: Group, **settings: Any) -> None:
         self.group = group

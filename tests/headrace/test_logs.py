@@ -1,0 +1,77 @@
+"""What of the libraries' talk reaches the log: repeats are counted, not written."""
+
+import json
+import logging
+import subprocess
+import sys
+
+import pytest
+
+from headrace.log_repeats import EVERY_S, FORGOTTEN_S, RepeatsFilter
+
+REFUSED = "Unable connect to node with id %s: %s"
+NO_COORDINATOR = ("Group Coordinator Request failed: %s", "[Error 15] GroupCoordinatorNotAvailableError")
+
+
+def told(filtered: RepeatsFilter, at_s: float, message: str, *arguments: str, name: str = "aiokafka") -> int | None:
+    """How many were left out before this record, if it is let through; else null."""
+    record = logging.LogRecord(name, logging.ERROR, "", 0, message, arguments, None)
+    record.created = at_s
+    return getattr(record, "repeated", 0) if filtered.filter(record) else None
+
+
+def test_one_line_of_a_kind_in_a_period_with_a_count() -> None:
+    filtered = RepeatsFilter("aiokafka")
+    found = [told(filtered, 1000 + tenth / 10, REFUSED, str(tenth), "refused") for tenth in range(251)]
+    assert found[0] == 0
+    assert [(tenth, count) for tenth, count in enumerate(found) if count] == [(100, 99), (200, 99)]
+
+
+def test_kinds_are_counted_apart_and_other_loggers_not_at_all() -> None:
+    filtered = RepeatsFilter("aiokafka")
+    assert told(filtered, 1, REFUSED, "0", "refused") == 0
+    assert told(filtered, 2, "Unable to update metadata from %s", "[0]") == 0
+    assert told(filtered, 3, REFUSED, "0", "refused", name="aiokafka.consumer") == 0
+    assert told(filtered, 4, REFUSED, "0", "refused") is None
+    assert [told(filtered, 5, "partition_failed", name="streams") for _ in range(3)] == [0, 0, 0]
+
+
+def test_after_silence_a_kind_begins_anew() -> None:
+    filtered = RepeatsFilter("aiokafka")
+    assert told(filtered, 0, REFUSED, "0", "refused") == 0
+    assert told(filtered, 1, REFUSED, "0", "refused") is None
+    assert told(filtered, 2 + FORGOTTEN_S, REFUSED, "0", "refused") == 0
+
+
+def test_a_coordinator_that_is_not_there_yet_is_told_only_if_it_stays_away() -> None:
+    filtered = RepeatsFilter("aiokafka")
+    assert told(filtered, 0, *NO_COORDINATOR) is None
+    assert told(filtered, 1, NO_COORDINATOR[0], "NodeNotReadyError") == 0
+    assert told(filtered, EVERY_S, *NO_COORDINATOR) == 1
+
+
+PROGRAM = """
+import logging
+from headrace.logs import configure_logs
+from headrace.settings import ProcessSettings
+class Example(ProcessSettings):
+    section = "example"
+configure_logs(Example(log_level="{level}", log_format="json"), "example")
+for number in range(50):
+    logging.getLogger("aiokafka.consumer").warning("Failed fetch from %s", number)
+logging.getLogger("mode.timers").warning("Timer %s is overlapping", "x")
+from streams.shell.faust_app import HeadraceApp, SilentProducer
+from streams.shell.batching_consumer import BatchingConsumer, ConsumerThread
+for service in (HeadraceApp, SilentProducer, BatchingConsumer, ConsumerThread):
+    assert service.mundane_level == "debug"
+"""
+
+
+@pytest.mark.parametrize(("level", "fetches", "timers"), [("info", 1, 0), ("debug", 50, 1)])
+def test_a_process_leaves_repeats_out_unless_asked_for_all(level: str, fetches: int, timers: int) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM.format(level=level)], capture_output=True, text=True, check=True
+    )
+    events = [line["event"] for line in map(json.loads, done.stderr.splitlines())]
+    assert len([event for event in events if event.startswith("Failed fetch")]) == fetches
+    assert len([event for event in events if event.startswith("Timer")]) == timers
