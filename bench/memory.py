@@ -2,16 +2,28 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, contextmanager
 
 import aiokafka
 import faust
 import numpy as np
 import pyarrow as pa
+from aiokafka import AIOKafkaConsumer
 
 from bench.fleet_frames import FleetFrames
 from bench.registry import Result
-from bench.worker_line import ENDPOINTS, NAMES, PARTITIONS, SEED, Line, WorkerProcess, line, resident_mb, until_decided
+from bench.worker_line import (
+    ENDPOINTS,
+    NAMES,
+    PARTITIONS,
+    SEED,
+    Line,
+    WorkerProcess,
+    decisions_from_the_start,
+    line,
+    read_decisions,
+    resident_mb,
+)
 from headrace.clock import Clock
 from streams.endpoints.ticks import LATENESS_S, TICK_S, tick_at_or_before
 from streams.windows.columns import HISTOGRAM_FIELDS, SampleColumns
@@ -25,22 +37,22 @@ REPLICAS_SHORT = 20
 SECONDS = tick_at_or_before(SPAN_S) + 2 * TICK_S
 """Of telemetry: until every ring went round once."""
 IDLE_S = 10.0
-WITHIN_S = 400.0
+WITHIN_S = 60.0
 TOPIC = "telemetry.requests"
 
 
 def run(*, short: bool) -> Result:
-    """One worker, first without telemetry, then with that of a fleet that arrives as fast as the broker takes it."""
+    """One worker, first without telemetry, then with a fleet's that arrives as fast as it decides.
+
+    The long form also kills it and has another one read everything again, as after a takeover: that is in the context.
+    """
     replicas = REPLICAS_SHORT if short else REPLICAS
-    measured, window_bytes = asyncio.run(_measure(replicas))
+    measured, window_bytes = asyncio.run(_measure(replicas, rebuilt=not short))
     fleet = replicas * len(ENDPOINTS)
+    figures = {name: measured[name] for name in ("resident_mb", "idle_mb", "broker_mb")}
+    figures["bytes_per_replica_second"] = window_bytes / (fleet * SPAN_S)
     return Result(
-        figures={
-            "resident_mb": measured["resident_mb"],
-            "idle_mb": measured["idle_mb"],
-            "bytes_per_replica_second": window_bytes / (fleet * SPAN_S),
-            "broker_mb": measured["broker_mb"],
-        },
+        figures=figures,
         context={
             "replicas": fleet,
             "endpoints": len(ENDPOINTS),
@@ -48,10 +60,8 @@ def run(*, short: bool) -> Result:
             "seconds": SECONDS,
             "histograms": list(HISTOGRAM_FIELDS),
             "partitions": PARTITIONS,
-            "resident_peak_mb": measured["peak_mb"],
-            "worker_cpu_s": measured["worker_cpu_s"],
-            "frame_bytes": measured["frame_bytes"],
-            "bytes_per_replica_second": "the kernel alone, one a partition: the same frames, the arrays it uses",
+            **{name: value for name, value in measured.items() if name not in figures},
+            "bytes_per_replica_second": "arrays of the kernel alone, one a partition, fed with the same frames",
             "note": "nothing is extrapolated: resident_mb is that of the stated number of replicas",
             "seed": SEED,
             "faust": faust.__version__,
@@ -61,40 +71,61 @@ def run(*, short: bool) -> Result:
     )
 
 
-async def _measure(replicas: int) -> tuple[dict[str, float], int]:
+async def _measure(replicas: int, *, rebuilt: bool) -> tuple[dict[str, float], int]:
     """Figures and sizes by name, and the bytes of all windows."""
     now_s = Clock().now_s()
     first_s = tick_at_or_before(now_s) - 1800
     # Behind the samples, so that they alone let time pass: the ticks are those of a worker that keeps up.
     clock = Clock(shown_s=first_s - 3600.0, real_s=now_s)
     async with line(policies_stamped_s=first_s) as kafka:
-        worker = WorkerProcess(kafka, clock)
-        try:
+        with _worker(kafka, clock) as worker:
             await worker.until_ready()
             frames, _ = await asyncio.gather(asyncio.to_thread(FleetFrames, replicas), asyncio.sleep(IDLE_S))
             measured = {"idle_mb": worker.resident_mb}
             async with _highest(worker) as seen_mb:
-                measured["frame_bytes"] = await _send(kafka, frames, first_s)
-                await until_decided(kafka.access, tick_at_or_before(first_s + SECONDS - LATENESS_S), WITHIN_S)
-            measured |= {"resident_mb": worker.resident_mb, "peak_mb": max(seen_mb), "worker_cpu_s": worker.cpu_s}
-        finally:
-            worker.end()
+                await _send(kafka, frames, first_s)
+            measured |= {"resident_mb": worker.resident_mb, "resident_peak_mb": max(seen_mb)}
+            measured["worker_cpu_s"] = worker.cpu_s
         measured["broker_mb"] = resident_mb(kafka.broker_pid)
+        if rebuilt:
+            with _worker(kafka, clock) as successor:
+                await successor.until_ready()
+                measured["resident_rebuilt_mb"] = successor.resident_mb
     return measured, sum(_window_bytes(frames, first_s))
 
 
-async def _send(kafka: Line, frames: FleetFrames, first_s: int) -> float:
-    """Write all frames, second by second; the bytes of one, on average."""
-    count = size = 0
+@contextmanager
+def _worker(kafka: Line, clock: Clock) -> Iterator[WorkerProcess]:
+    worker = WorkerProcess(kafka, clock)
+    try:
+        yield worker
+    finally:
+        worker.end()
+
+
+async def _send(kafka: Line, frames: FleetFrames, first_s: int) -> None:
+    """Write the telemetry of one tick after the other, while the worker decides on the one before; return when it has
+    decided on the last. A fleet's telemetry comes at its own pace too, and leaves no backlog."""
     headers = [(CONTENT_TYPE_HEADER, ARROW_CONTENT_TYPE)]
-    async with open_producer(kafka.access) as producer:
+    decided_s = dict.fromkeys(ENDPOINTS, first_s)
+    async with open_producer(kafka.access) as producer, decisions_from_the_start(kafka.access) as decisions:
         for at_s in range(first_s, first_s + SECONDS):
             for partition in frames.partitions:
                 for key, value in frames.of_second(partition, at_s):
                     stamp_ms = (at_s + 1) * 1000
                     await producer.send(NAMES.real(TOPIC), value, key.encode(), partition, stamp_ms, headers)
-                    count, size = count + 1, size + len(value)
-    return size / count
+            completed_s = at_s + 1 - LATENESS_S
+            if completed_s % TICK_S == 0:
+                await _until_decided(decisions, decided_s, completed_s - TICK_S)
+        await producer.flush()
+        await _until_decided(decisions, decided_s, tick_at_or_before(first_s + SECONDS - LATENESS_S))
+
+
+async def _until_decided(decisions: AIOKafkaConsumer, decided_s: dict[str, int], tick_s: int) -> None:
+    """Wait for every endpoint's decision of a tick; `decided_s` has each one's newest tick. Raises TimeoutError."""
+    async with asyncio.timeout(WITHIN_S):
+        while min(decided_s.values()) < tick_s:
+            decided_s |= {found.endpoint: found.at_s for found, _ in await read_decisions(decisions)}
 
 
 @asynccontextmanager

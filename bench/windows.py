@@ -17,6 +17,7 @@ from bench.vllm_bounds import VLLM_BOUNDS_MS
 from records.enums import Source
 from records.histogram import Histogram
 from records.telemetry import RequestSample
+from streams.endpoints.ticks import TICK_S
 from streams.windows.columns import COUNT_FIELDS, GAUGE_FIELDS, SampleColumns
 from streams.windows.windows import SPAN_S, Windows
 from wire.frames import decode_frame, encode_frames
@@ -24,7 +25,6 @@ from wire.frames import decode_frame, encode_frames
 REPLICAS = 500
 ENDPOINTS = 50
 TEMPLATES = 20
-TICK_S = 5
 START_S = 1_700_000_000
 SHORT_SPAN_S = 64
 LONG_SPAN_S = 3602

@@ -158,6 +158,7 @@ class WorkerProcess:
 
     def __init__(self, line: Line, clock: Clock | None = None) -> None:
         self._health_file = line.folder / "health"
+        self._health_file.unlink(missing_ok=True)
         arguments = ["worker", "--bootstrap", line.access.bootstrap, "--health-file", str(self._health_file)]
         environment = os.environ | ({} if clock is None else clock.to_environment())
         with (line.folder / "worker.log").open("ab") as output:
@@ -176,6 +177,7 @@ class WorkerProcess:
         return resident_mb(self.process.pid)
 
     async def until_ready(self) -> None:
+        """Raises TimeoutError after a minute."""
         async with asyncio.timeout(60), aiohttp.ClientSession() as session:
             while True:
                 if self._health_file.exists():
