@@ -3,6 +3,7 @@
 The factories return clients that are not started; `async with` starts and stops them, or call `start()` and `stop()`.
 """
 
+import asyncio
 from dataclasses import dataclass, field
 from functools import lru_cache
 from ssl import SSLContext
@@ -24,6 +25,14 @@ REQUEST_BYTES_MAX = 4 * 1024 * 1024
 
 BATCH_BYTES = 256 * 1024
 """Largest batch of one partition; with zstd it shrinks to a tenth."""
+
+RETRY_BACKOFF_MS = 500
+"""Between two tries, of connecting too: aiokafka has one wait for both, and it does not grow. Its default, 100 ms as in
+Kafka's own clients, where it grows to 1 s, has each client of a process try ten times a second while brokers are away.
+"""
+
+CLOSE_TIMEOUT_S = 2 * RETRY_BACKOFF_MS / 1000
+"""For a request under way, and the wait after it."""
 
 FETCH_BYTES_MAX = 8 * 1024 * 1024
 """Most bytes of one partition a fetch returns: two of the largest messages."""
@@ -145,18 +154,40 @@ def open_producer(access: KafkaAccess, **options: Any) -> AIOKafkaProducer:
         "max_batch_size": BATCH_BYTES,
         "max_request_size": REQUEST_BYTES_MAX,
         "linger_ms": 5,
+        "retry_backoff_ms": RETRY_BACKOFF_MS,
     }
     return AIOKafkaProducer(**(defaults | access.client_options() | options))
 
 
 async def close_producer(producer: AIOKafkaProducer) -> None:
-    """Ends a producer at once: what it has not delivered fails, where `stop()` alone waits for the broker for ever."""
-    producer._message_accumulator.fail_all(ProducerClosed())
-    try:
-        await producer.stop()
-    except KeyError:
-        # A sender that was about to retry a batch does not find it any more, and ends stop() before it disconnects.
-        await producer.client.close()
+    """Ends a producer at once: what it has not delivered fails, where `stop()` alone waits for the broker for ever.
+
+    Its sender ends first: one that goes on would miss the failed batches, and log that as an error of its own.
+    """
+    sender, accumulator = producer._sender, producer._message_accumulator
+    sending = None if sender is None else sender.sender_task
+    if sending is not None:
+        # aiokafka's callback fails for a producer without transactions.
+        sending.remove_done_callback(sender._fail_all)
+        sending.add_done_callback(_take_exception)
+        sending.cancel()
+        await asyncio.wait({sending}, timeout=CLOSE_TIMEOUT_S)
+        sending.cancel()
+    await producer.client.close()
+    queued = {batch for batches in accumulator._batches.values() for batch in batches} | accumulator._pending_batches
+    accumulator._pending_batches |= queued  # Each that was tried once takes itself out of there when it fails.
+    accumulator.fail_all(ProducerClosed())
+    for batch in queued:
+        for future in (batch.future, batch._drain_waiter, *(future for future, _ in batch._msg_futures)):
+            if future.done():
+                _take_exception(future)
+    producer._closed = True
+
+
+def _take_exception(future: asyncio.Future[Any]) -> None:
+    """Nobody awaits it any more."""
+    if not future.cancelled():
+        future.exception()
 
 
 def open_consumer(access: KafkaAccess, *topics: str, **options: Any) -> AIOKafkaConsumer:
@@ -166,6 +197,7 @@ def open_consumer(access: KafkaAccess, *topics: str, **options: Any) -> AIOKafka
         "auto_offset_reset": "earliest",
         "enable_auto_commit": False,
         "max_partition_fetch_bytes": FETCH_BYTES_MAX,
+        "retry_backoff_ms": RETRY_BACKOFF_MS,
     }
     return AIOKafkaConsumer(*topics, **(defaults | access.client_options() | options))
 

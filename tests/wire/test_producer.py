@@ -1,6 +1,7 @@
 """The embedded producer against a real Kafka: nothing lost while it can hold, all counted when it cannot."""
 
 import asyncio
+import gc
 import json
 import random
 from collections.abc import AsyncIterator
@@ -175,7 +176,9 @@ async def test_without_a_broker_the_newest_are_kept_and_sent_when_it_comes(
     assert times == {1_700_000_000 + index for index in range(150, 250)}
 
 
-async def test_stopping_while_the_broker_is_away_counts_what_is_left(broker_factory: BrokerFactory) -> None:
+async def test_stopping_while_the_broker_is_away_counts_what_is_left(
+    broker_factory: BrokerFactory, caplog: pytest.LogCaptureFixture
+) -> None:
     broker = broker_factory()
     access = KafkaAccess(bootstrap=broker.bootstrap)
     names = await topics_on(access, "stopped.")
@@ -189,6 +192,9 @@ async def test_stopping_while_the_broker_is_away_counts_what_is_left(broker_fact
         producer.send(sample(1))
         assert not await producer.stop(timeout_s=0.15 + 0.02 * number)
         assert producer.counts == ProducerCounts(sent=1, unsent=1)
+    gc.collect()
+    # Neither a traceback nor a future whose failure nobody took.
+    assert [record for record in caplog.records if record.name == "asyncio" or record.exc_info] == []
 
 
 async def test_a_broker_killed_while_sending_loses_and_doubles_nothing(
