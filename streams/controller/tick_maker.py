@@ -36,7 +36,7 @@ class TickMaker:
         signal = make_signal(state, window, moment, tick)
         decisions = self._decide(state, signal)
         state.next_tick, state.has_ticked = tick + TICK_S, True
-        memory = state.memory(tick, moment, window.requests.epochs(state.endpoint))
+        memory = state.memory(tick, moment, window.requests.lasting_epochs(state.endpoint))
         self.windows.keep(state)
         return TickEffects(endpoint=state.endpoint, at_s=tick, signal=signal, decisions=decisions, memory=memory)
 

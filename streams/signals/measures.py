@@ -45,10 +45,13 @@ def total(reading: WindowReading, found: Tally, gateway: str | None = None) -> M
     A ready replica's unknown seconds count with the mean of its known ones; those of others count as nothing.
     """
     seconds, observed_s = reading.seconds, reading.observed_s
-    counts = found.counts
-    expected = np.maximum(counts, np.where(counts > 0, np.minimum(seconds.expected, observed_s), 0))
-    parts: list[float] = (found.sums / np.maximum(counts, 1) * expected / observed_s).tolist()
     coverage = found.coverage(seconds)
+    if found.is_whole:
+        parts: list[float] = (found.sums / observed_s).tolist()
+    else:
+        counts = found.counts
+        expected = np.maximum(counts, np.where(counts > 0, np.minimum(seconds.expected, observed_s), 0))
+        parts = (found.sums / np.maximum(counts, 1) * expected / observed_s).tolist()
     held = None if gateway is None else _gateway_share(reading, gateway)
     if held is not None:
         parts.append(held[0])
@@ -159,7 +162,7 @@ def latency(reading: WindowReading, field: str, percentile: Percentile) -> Measu
     grid = reading.grid
     heard = grid.heard
     found = quantile(reading.histogram(field), _FRACTIONS[percentile])
-    streams = _streams(reading) if field in _NEEDS_STREAMS else None
+    streams = _streams(reading) if found is not None and field in _NEEDS_STREAMS else None
     if found is None or (streams is not None and not (heard & streams).any()):
         return Measured(None, _share(reading, heard))
     speaks = grid.present(field).any(axis=1) | ~(reading.tally("completions").sums > 0)

@@ -51,12 +51,14 @@ def make_roster(names: Sequence[str], replicas: Mapping[str, ReplicaMemory], cou
 class ReadySeconds:
     """A window of the replicas in a grid's order.
 
-    `expected` int64 (replicas,): ready seconds of each; `seconds`: those of all ready replicas, heard or not.
+    `expected` int64 (replicas,): ready seconds of each; `heard`: of all of them; `seconds`: those of the ready
+    replicas that the grid has not, too.
     `ready` and `alive` bool (replicas, seconds): which seconds these are, and which are not those of replicas that
     have ended; null where all of them are.
     """
 
     expected: Ints
+    heard: int
     seconds: int
     ready: Mask | None
     alive: Mask | None
@@ -70,4 +72,5 @@ def ready_seconds(roster: Roster, first_s: int, end_s: int) -> ReadySeconds:
     column = np.arange(length)
     ready = column >= starts[:, None] if starts.any() else None
     alive = column < (roster.ended_s - first_s)[:, None] if (roster.ended_s < end_s).any() else None
-    return ReadySeconds(expected, int(expected.sum()) + silent, ready, alive)
+    heard = int(expected.sum())
+    return ReadySeconds(expected, heard, heard + silent, ready, alive)

@@ -15,12 +15,13 @@ Ints = NDArray[np.int64]
 @dataclass(frozen=True, slots=True, eq=False)
 class Tally:
     """Of each replica, (replicas,): the sum and the number of its known seconds, of all in which it was alive, and of
-    those in which it was ready."""
+    those in which it was ready. `is_whole`: all replicas were ready and known in all seconds."""
 
     sums: Matrix
     counts: Ints
     ready_sums: Matrix
     ready_counts: Ints
+    is_whole: bool = False
 
     @property
     def is_known(self) -> bool:
@@ -30,11 +31,14 @@ class Tally:
     @property
     def measured(self) -> int:
         """How many ready replicas have a known second."""
-        return int(np.count_nonzero(self.ready_counts))
+        return len(self.sums) if self.is_whole else int(np.count_nonzero(self.ready_counts))
 
     def coverage(self, seconds: ReadySeconds) -> float:
         """The share of the ready replicas' seconds that is known; 0 where there are none."""
-        return int(self.ready_counts.sum()) / seconds.seconds if seconds.seconds else 0.0
+        if not seconds.seconds:
+            return 0.0
+        known = seconds.heard if self.is_whole else int(self.ready_counts.sum())
+        return known / seconds.seconds
 
     def is_above_zero(self) -> bool:
         return bool((self.sums > 0).any())
@@ -46,7 +50,7 @@ def tally(matrix: Matrix, seconds: ReadySeconds) -> Tally:
     if seconds.alive is None and not np.isnan(sums).any():
         counts = np.full(len(sums), matrix.shape[1], np.int64)
         if seconds.ready is None:
-            return Tally(sums, counts, sums, counts)
+            return Tally(sums, counts, sums, counts, is_whole=bool(len(sums)))
         return Tally(sums, counts, _masked_sums(matrix, seconds.ready), seconds.expected)
     known = ~np.isnan(matrix)
     alive = known if seconds.alive is None else known & seconds.alive

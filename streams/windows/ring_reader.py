@@ -28,6 +28,21 @@ class RingReader:
                 out[where, piece.columns] = laps[local, piece.slots] == piece.lap
         return out
 
+    def scalars(self, stretch: Stretch) -> NDArray[np.float64]:
+        """float64 (fields, k, seconds), as `scalar` by FIELD_INDEX: cheaper than one by one over a few seconds."""
+        n_counts, n_gauges = len(COUNT_FIELDS), len(GAUGE_FIELDS)
+        out = np.zeros((len(self.rows), len(stretch), n_counts + n_gauges + 1))
+        for where, chunk, local in self._parts:
+            for piece in stretch.pieces:
+                read = chunk[local, piece.slots]
+                out[where, piece.columns, :n_counts] = read["counts"]
+                out[where, piece.columns, n_counts:-1] = read["gauges"]
+                out[where, piece.columns, -1] = read["streamed"]
+        fields = np.ascontiguousarray(out.transpose(2, 0, 1))
+        counts = fields[:n_counts]
+        np.copyto(counts, np.nan, where=counts == float(UNKNOWN_COUNT))
+        return fields
+
     def scalar(self, name: str, stretch: Stretch) -> Matrix:
         """float64 (k, seconds), NaN = unknown; what no sample was heard for is left over from other seconds."""
         index = FIELD_INDEX[name]

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from records.epoch_memory import EpochSeen
 from streams.windows.add_report import AddReport
 from streams.windows.columns import SampleColumns
+from streams.windows.epochs import speaker_of
 from streams.windows.grid import Grid
 from streams.windows.grid_source import NO_SOURCES, GridReader, SourceName
 from streams.windows.histogram_rings import HistogramRings
@@ -137,6 +138,22 @@ class Windows:
         for key, row in known.rows.items():
             known.epochs.see(key.speaker, key.epoch, int(self._table.first_s[row]), int(self._table.last_s[row]))
         return tuple(known.epochs)
+
+    def lasting_epochs(self, endpoint: str) -> tuple[EpochSeen, ...]:
+        """Of `epochs`, what reading the span again would not find: not those that are the only one of a speaker who
+        spoke inside it."""
+        known = self._table.endpoints.get(endpoint)
+        if known is None:
+            return ()
+        reader = self._reader(endpoint)
+        if not reader.restarted and len(known.epochs) == len(reader.speakers):
+            return ()
+        return tuple(
+            seen
+            for seen in self.epochs(endpoint)
+            if (speaker := speaker_of(seen.replica, seen.reporter)) not in reader.speakers
+            or len(known.epochs.of(speaker)) > 1
+        )
 
     def restore_epochs(self, endpoint: str, seen: Iterable[EpochSeen]) -> None:
         known = self._table.endpoint(endpoint)
