@@ -53,8 +53,6 @@ JSON_TEXT = frozenset({"controllers", "policies"})
 1.6.3 aborts the process at a slice of structs inside structs with nulls among them."""
 
 _DAY_US = 86_400_000_000
-_LONG_TEXT = frozenset({"request", "response", "bytes", "value", "detail"})
-_STATS_MAX = 32
 
 
 @lru_cache(maxsize=32)
@@ -71,12 +69,6 @@ def delta_schema(topic: str) -> pa.Schema:
         if column.field in INSTANTS:
             fields.append(pa.field(INSTANTS[column.field], TIMESTAMP))
     return pa.schema(fields)
-
-
-def stats_columns(topic: str) -> list[str]:
-    """Columns whose least and largest values the log should keep, at most 32: scalars, no long text."""
-    scalar = [field.name for field in delta_schema(topic) if not pa.types.is_nested(field.type)]
-    return [name for name in scalar if name not in _LONG_TEXT][:_STATS_MAX]
 
 
 def _has_tombstones(topic: str) -> bool:

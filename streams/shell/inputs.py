@@ -4,5 +4,3 @@ TELEMETRY_TOPICS = ("telemetry.requests", "telemetry.gpus", "telemetry.replicas"
 INPUT_TOPICS = (*TELEMETRY_TOPICS, "policies", "outcomes")
 MEMORY_TOPICS = ("controllers", "policies")
 """Compacted topics that are read to their end before a partition is worked on."""
-CO_PARTITIONED_TOPICS = (*INPUT_TOPICS, "controllers")
-OUTPUT_TOPICS = ("signals", "decisions.scaling", "controllers")

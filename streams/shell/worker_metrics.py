@@ -12,7 +12,7 @@ Observed = Callable[[], Iterable[tuple[float, Mapping[str, str]]]]
 
 
 class WorkerMetrics:
-    """Instruments of one worker process. `observe_gauge` and `observe_counter` add ones read from its owners."""
+    """Instruments of one worker process. `observe_gauge` adds one that is read from its owners."""
 
     def __init__(self) -> None:
         self._meter = metrics.get_meter("headrace.streams")
@@ -37,10 +37,6 @@ class WorkerMetrics:
 
     def observe_gauge(self, name: str, unit: str, read: Observed) -> None:
         self._meter.create_observable_gauge(name, [_callback(read)], unit=unit)
-
-    def observe_counter(self, name: str, read: Observed) -> None:
-        """`read` gives totals since the process started."""
-        self._meter.create_observable_counter(name, [_callback(read)])
 
 
 def _callback(read: Observed) -> Callable[[CallbackOptions], Iterable[Observation]]:
