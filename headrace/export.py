@@ -13,6 +13,7 @@ import msgspec
 
 from decisions.chain import policy_hash
 from headrace.export_logs import EndpointLogs, Logged
+from headrace.replay import as_line
 from records.decisions import ScalingDecision, SkippedTicks
 from records.memory import ControllerMemory
 from records.policy import EndpointPolicy
@@ -23,7 +24,7 @@ from streams.endpoints.effects import PolicyDeleted
 from streams.endpoints.endpoint_state import EndpointState
 from streams.endpoints.ticks import PATIENCE_S, TICK_S
 from streams.shell.inputs import INPUT_TOPICS
-from wire.codec import decode, encode
+from wire.codec import decode
 
 Struct = TypeVar("Struct", bound=msgspec.Struct)
 OTHER_TOPICS = tuple(topic for topic in INPUT_TOPICS if topic not in (REQUESTS, "policies"))
@@ -218,7 +219,7 @@ class Exporter:
             if end:
                 first = await self._logs.offset_at(topic, plan.since_s or 0.0)
                 again += [logged async for logged in self._logs.records(topic, first, end)]
-        yield _line("controllers", counted_in_lines(memory, again))
+        yield as_line("controllers", counted_in_lines(memory, again))
         yield _record_line(policy, None)
         for logged in again:
             yield _record_line(logged, logged.received_s)
@@ -264,17 +265,13 @@ def _counted(source: SourceMemory, offsets: Sequence[int]) -> SourceMemory:
     return msgspec.structs.replace(source, changes=changes)
 
 
-def _line(topic: str, record: msgspec.Struct, extra: bytes = b"") -> bytes:
-    return b'{"topic":"' + topic.encode() + b'",' + extra + encode(record)[1:] + b"\n"
-
-
 def _record_line(logged: Logged, received_s: float | None) -> bytes:
     record = logged.record
     if isinstance(record, PolicyDeleted):
         return msgspec.json.encode({"topic": logged.topic, "endpoint": record.endpoint, "deleted": True}) + b"\n"
     if "received_s" in record.__struct_fields__:
         record = msgspec.structs.replace(record, received_s=received_s)
-    return _line(logged.topic, record, b'"continues":true,' if logged.continues else b"")
+    return as_line(logged.topic, record, b'"continues":true,' if logged.continues else b"")
 
 
 def _clock_line(received_s: float, *, behind: bool = False, last_tick: int | None = None) -> bytes:

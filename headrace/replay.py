@@ -157,6 +157,6 @@ class Replay:
                 self._write("decisions.scaling", decision)
 
 
-def as_line(topic: str, record: msgspec.Struct) -> bytes:
-    """A record as a line of output, with its end."""
-    return b'{"topic":"' + topic.encode() + b'",' + encode(record)[1:] + b"\n"
+def as_line(topic: str, record: msgspec.Struct, extra: bytes = b"") -> bytes:
+    """A record as a line with its end; `extra` are further fields, as JSON, each with a comma behind it."""
+    return b'{"topic":"' + topic.encode() + b'",' + extra + encode(record)[1:] + b"\n"

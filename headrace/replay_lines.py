@@ -11,10 +11,9 @@ from records.memory import ControllerMemory
 from records.outcomes import DeadLetter
 from streams.endpoints.effects import PolicyDeleted
 from streams.shell.inputs import INPUT_TOPICS
+from wire.batches import KEPT_BYTES_MAX
 from wire.codec import UNREADABLE, DecodeError, decode, explain
 
-KEPT_BYTES_MAX = 64 * 1024
-"""Most bytes of a bad line that its dead letter keeps."""
 CLOCK = "clock"
 CONTROLLERS = "controllers"
 

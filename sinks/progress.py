@@ -51,12 +51,12 @@ def remaining(slices: Sequence[PartitionSlice], versions: Mapping[str, int | Non
 
     Raises TableBehindError where a slice does not continue what the table has.
     """
-    behind = [part.app_id for part in slices if part.base_offset > _next(versions[part.app_id])]
+    behind = [part.app_id for part in slices if part.base_offset > next_offset(versions[part.app_id])]
     if behind:
         raise TableBehindError(behind)
     kept = []
     for part in slices:
-        start = _next(versions[part.app_id])
+        start = next_offset(versions[part.app_id])
         if part.next_offset <= start:
             continue
         if part.base_offset < start and part.rows.num_rows:
@@ -67,5 +67,6 @@ def remaining(slices: Sequence[PartitionSlice], versions: Mapping[str, int | Non
     return kept
 
 
-def _next(version: int | None) -> int:
+def next_offset(version: int | None) -> int:
+    """The first offset that a table of this progress lacks (None: it has nothing)."""
     return 0 if version is None else version + 1

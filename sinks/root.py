@@ -8,9 +8,6 @@ from pathlib import Path
 
 from sinks.errors import StorageError
 
-DEADLETTERS = "deadletters"
-"""The table of what could not be read, of all topics."""
-
 _REMOTE = re.compile(r"[a-z][a-z0-9+.-]+://")
 
 

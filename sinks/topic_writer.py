@@ -14,7 +14,7 @@ from records.outcomes import DeadLetter
 from sinks.buffers import PartitionBatch
 from sinks.delta_table import Appended, AppendTable
 from sinks.faults import Faults, NoFaults, Point
-from sinks.progress import PartitionSlice, app_id
+from sinks.progress import PartitionSlice, app_id, next_offset
 from sinks.rows import dead_letter_rows, record_rows
 from wire.batches import decode_batch
 
@@ -42,7 +42,7 @@ class TopicWriter:
         """For each partition the first offset that is not in the table yet. Raises StorageError."""
         ids = {partition: app_id(topic_id, partition) for partition in partitions}
         versions = self.table.progress(list(ids.values()))
-        return {partition: _next(versions[ids[partition]]) for partition in partitions}
+        return {partition: next_offset(versions[ids[partition]]) for partition in partitions}
 
     def write(self, topic_id: str, batches: Sequence[PartitionBatch]) -> Appended:
         """Commits the batches, at most one of each partition. Raises StorageError, TableBehindError.
@@ -95,7 +95,3 @@ class TopicWriter:
         if slices:
             self._dead_letters.append(slices)
         self._faults.reached(Point.AFTER_DEAD_LETTERS, self.table.spec.name)
-
-
-def _next(version: int | None) -> int:
-    return 0 if version is None else version + 1

@@ -16,7 +16,7 @@ from wire.frames import ARROW_CONTENT_TYPE, CONTENT_TYPE_HEADER, RowError, decod
 from wire.topics import TOPICS
 
 KEPT_BYTES_MAX = 64 * 1024
-"""Most bytes of an unreadable message that its dead letter keeps."""
+"""Most bytes of what could not be read that a dead letter keeps."""
 
 
 class Message(Protocol):

@@ -15,6 +15,7 @@ from msgspec import inspect
 from numpy.typing import NDArray
 
 from records.histogram import BOUNDS_MAX, Histogram
+from wire.arrow_columns import value_type
 from wire.topics import TOPICS
 
 DICTIONARY = pa.dictionary(pa.int32(), pa.string())
@@ -90,7 +91,7 @@ def frame_columns(topic: str) -> FrameColumns:
     required: list[str] = []
     defaults: dict[str, str | int] = {}
     for field in msgspec.structs.fields(TOPICS[topic].record):
-        kind = _value_type(field)
+        kind = value_type(inspect.type_info(field.type))
         if field.required:
             required.append(field.name)
         elif field.default is not None:
@@ -117,14 +118,6 @@ def frame_columns(topic: str) -> FrameColumns:
         texts=MappingProxyType(texts),
         histograms=tuple(histograms),
     )
-
-
-def _value_type(field: msgspec.structs.FieldInfo) -> inspect.Type:
-    """The type of a field's value when it is not null."""
-    kind = inspect.type_info(field.type)
-    if isinstance(kind, inspect.UnionType):
-        (kind,) = [member for member in kind.types if not isinstance(member, inspect.NoneType)]
-    return kind
 
 
 def _arrow_type(name: str, kind: inspect.Type) -> pa.DataType:

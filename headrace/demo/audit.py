@@ -8,8 +8,9 @@ from typing import Any
 from aiokafka import TopicPartition
 
 from sinks.catalog import query
-from sinks.root import DEADLETTERS, TableRoot, table_name
+from sinks.root import TableRoot, table_name
 from wire.batches import DecodedBatch, FrameRun, JsonRun, Tombstone, decode_batch
+from wire.delta_schemas import DEAD_LETTERS
 from wire.kafka import KafkaAccess, open_admin, open_consumer
 from wire.topics import TOPICS, TopicNames
 
@@ -77,7 +78,7 @@ def _add(sent: Sent, decoded: DecodedBatch) -> None:
 
 def audit(sent: Mapping[str, Sent], names: TopicNames, root: TableRoot) -> list[TopicAudit]:
     """Compare with the tables as they are now; blocking. Raises StorageError where they cannot be read."""
-    letters = query(root, f"SELECT kafka_topic, {_IDENTITY} FROM {DEADLETTERS}").to_pylist()
+    letters = query(root, f"SELECT kafka_topic, {_IDENTITY} FROM {DEAD_LETTERS}").to_pylist()
     dead: dict[str, Counter[Identity]] = {}
     for letter in letters:
         dead.setdefault(letter["kafka_topic"], Counter())[_identity(letter)] += 1

@@ -3,14 +3,12 @@
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
+from decisions.evidence import TICK_S
 from decisions.metrics import METRICS, MetricKind, metric_key, percentile_of, target_of
 from decisions.proposals import TOLERANCE
 from headrace.policies.problems import KeyPath
 from records.enums import MetricName
 from records.policy import EndpointPolicy, Metric, ScaleDown, ScaleUp
-
-TICK_S = 5
-"""Decisions come every 5 s of event time (decisions.md, "Ticks and windows")."""
 
 BOUNDED_TARGET_MAX = 0.9
 """Above it a metric that ends at 1 stays within the tolerance of 10 % around its target, however high the load."""
@@ -78,7 +76,7 @@ def _periods(policy: EndpointPolicy) -> Iterator[Finding]:
     for name, section in sections:
         every, window = section.every_seconds, section.window_seconds
         if every % TICK_S:
-            yield Finding((name, "everySeconds"), every, f"a multiple of {TICK_S}", "decisions come every 5 s")
+            yield Finding((name, "everySeconds"), every, f"a multiple of {TICK_S}", f"decisions come every {TICK_S} s")
         if window < every:
             involved: tuple[KeyPath, ...] = ((name, "everySeconds"),)
             yield Finding((name, "windowSeconds"), window, f"everySeconds, {every}, or more", involved=involved)
