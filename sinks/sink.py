@@ -27,9 +27,9 @@ from sinks.root import TableRoot
 from sinks.rows import table_spec
 from sinks.topic_ids import TopicIds
 from sinks.topic_writer import TopicWriter
-from sinks.watch import ProgressWatch
 from wire.delta_schemas import DEAD_LETTERS
 from wire.kafka import KafkaAccess, open_consumer
+from wire.stalls import StallDetector
 from wire.topics import TOPICS, TopicNames
 
 REVOKE_PATIENCE_S = 5.0
@@ -159,7 +159,7 @@ class DeltaSink:
             raise self._failure
 
     async def _watch_progress(self, reader: TableReader) -> None:
-        watch: ProgressWatch[TopicPartition] = ProgressWatch(STUCK_AFTER_S)
+        detector: StallDetector[TopicPartition] = StallDetector(STUCK_AFTER_S)
         while True:
             await asyncio.sleep(WATCH_EVERY_S)
             try:
@@ -169,7 +169,7 @@ class DeltaSink:
                 continue
             if self._paused:
                 positions = {}
-            stuck = watch.stuck(asyncio.get_running_loop().time(), positions, ends)
+            stuck = detector.stalled(asyncio.get_running_loop().time(), positions, ends)
             if stuck:
                 topic, partition = stuck[0]
                 message = (

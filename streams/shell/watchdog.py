@@ -5,7 +5,6 @@ connection of our own, and compared with what was fed: an end that moves before 
 """
 
 import asyncio
-from collections.abc import Mapping
 
 from aiokafka.errors import KafkaError
 from faust.types import TP
@@ -13,6 +12,7 @@ from faust.types import TP
 from streams.shell.assignment import Assignments
 from streams.shell.log_offsets import LogOffsets
 from streams.shell.partition_owner import OwnerState
+from wire.stalls import StallDetector
 
 ASSIGNMENT_STALLS = 2
 """A rebalance may take as long as the slowest member: it is given twice the time of a stall."""
@@ -22,27 +22,6 @@ class WorkerStuckError(Exception):
     """No progress for too long although there is work. The message names where."""
 
 
-class StallDetector:
-    """Finds positions that stay while their log's end is ahead of them. Pure: times in s come in as arguments."""
-
-    def __init__(self, stall_s: float) -> None:
-        self._stall_s = stall_s
-        self._since: dict[TP, tuple[int, float]] = {}
-
-    def stalled(self, positions: Mapping[TP, int], ends: Mapping[TP, int], now_s: float) -> list[TP]:
-        """Partitions whose position has not moved for `stall_s` while it was behind the end."""
-        found = []
-        for tp in [tp for tp in self._since if tp not in positions]:
-            del self._since[tp]
-        for tp, position in positions.items():
-            before = self._since.get(tp)
-            if position >= ends.get(tp, 0) or before is None or before[0] != position:
-                self._since[tp] = (position, now_s)
-            elif now_s - before[1] >= self._stall_s:
-                found.append(tp)
-        return found
-
-
 class Watchdog:
     """Looks every `every_s`; `watch` raises WorkerStuckError. While Kafka does not answer nothing counts as a stall."""
 
@@ -50,7 +29,7 @@ class Watchdog:
         self._assignments = assignments
         self._offsets = offsets
         self._stall_s = stall_s
-        self._detector = StallDetector(stall_s)
+        self._detector: StallDetector[TP] = StallDetector(stall_s)
         self._idle_since: dict[int, float] = {}
         self._unassigned_since: float | None = None
 
@@ -72,7 +51,7 @@ class Watchdog:
             self._idle_since.clear()
             self._unassigned_since = None
             return
-        stalled = self._detector.stalled(positions, ends, now_s)
+        stalled = self._detector.stalled(now_s, positions, ends)
         if stalled:
             raise WorkerStuckError("no progress on " + ", ".join(f"{tp.topic}/{tp.partition}" for tp in stalled))
         self._check_owners(now_s)

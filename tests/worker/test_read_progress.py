@@ -1,11 +1,10 @@
-"""When time may pass without anything to read, and what counts as a stall."""
+"""When time may pass without anything to read."""
 
 from faust.types import TP
 
 from streams.shell.batching_consumer import ReadState
 from streams.shell.read_progress import ReadProgress
 from streams.shell.tick_outbox import PENDING_TICKS_MAX, TRANSACTION_TICKS_MAX, TickOutbox
-from streams.shell.watchdog import StallDetector
 
 REQUESTS, POLICIES = TP("t.requests", 0), TP("t.policies", 0)
 
@@ -90,13 +89,3 @@ def test_reading_waits_while_too_many_ticks_are_unwritten() -> None:
     assert len(outbox.take({})) == TRANSACTION_TICKS_MAX
     outbox.written()
     assert outbox.has_room.is_set()
-
-
-def test_a_stall_is_a_position_that_stays_behind_a_log_that_has_more() -> None:
-    detector = StallDetector(stall_s=10.0)
-    assert detector.stalled({REQUESTS: 5}, {REQUESTS: 5}, 0.0) == []
-    assert detector.stalled({REQUESTS: 5}, {REQUESTS: 5}, 50.0) == [], "nothing to read is no stall"
-    assert detector.stalled({REQUESTS: 5}, {REQUESTS: 7}, 55.0) == []
-    assert detector.stalled({REQUESTS: 6}, {REQUESTS: 9}, 64.0) == [], "it moves"
-    assert detector.stalled({REQUESTS: 6}, {REQUESTS: 9}, 73.0) == []
-    assert detector.stalled({REQUESTS: 6}, {REQUESTS: 9}, 74.0) == [REQUESTS]

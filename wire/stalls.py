@@ -9,17 +9,18 @@ from typing import Generic, TypeVar
 P = TypeVar("P", bound=Hashable)
 
 
-class ProgressWatch(Generic[P]):
-    """Compares positions with ends, seen from time to time; `patience_s` is how long a position may stand still."""
+class StallDetector(Generic[P]):
+    """Compares positions with ends, seen from time to time; a position may stand still for `patience_s` seconds."""
 
     def __init__(self, patience_s: float) -> None:
         self._patience_s = patience_s
         self._since: dict[P, tuple[int, float]] = {}
 
-    def stuck(self, now_s: float, positions: Mapping[P, int], ends: Mapping[P, int]) -> list[P]:
-        """Partitions whose position is below the end and has not moved for longer than the patience.
+    def stalled(self, now_s: float, positions: Mapping[P, int], ends: Mapping[P, int]) -> list[P]:
+        """Partitions whose position was seen below the end and has not moved for `patience_s` since then.
 
-        Partitions left out of `positions` (not ours, or paused) begin anew when they are back.
+        Partitions left out of `positions` (not ours, or paused) begin anew when they are back. `now_s` is of any clock
+        that never goes back.
         """
         since: dict[P, tuple[int, float]] = {}
         for partition, position in positions.items():
@@ -28,4 +29,4 @@ class ProgressWatch(Generic[P]):
             before = self._since.get(partition)
             since[partition] = before if before is not None and before[0] == position else (position, now_s)
         self._since = since
-        return [partition for partition, (_, since_s) in since.items() if now_s - since_s > self._patience_s]
+        return [partition for partition, (_, since_s) in since.items() if now_s - since_s >= self._patience_s]
