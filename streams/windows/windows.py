@@ -6,6 +6,7 @@ were cut into batches. Nothing is ever summed up in passing; sums are made from 
 
 from collections.abc import Iterable
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -141,19 +142,21 @@ class Windows:
 
     def lasting_epochs(self, endpoint: str) -> tuple[EpochSeen, ...]:
         """Of `epochs`, what reading the span again would not find: not those that are the only one of a speaker who
-        spoke inside it."""
+        spoke inside it. When a speaker's oldest epoch began says nothing and may be out of the log's reach: it is 0."""
         known = self._table.endpoints.get(endpoint)
         if known is None:
             return ()
         reader = self._reader(endpoint)
         if not reader.restarted and len(known.epochs) == len(reader.speakers):
             return ()
-        return tuple(
-            seen
-            for seen in self.epochs(endpoint)
-            if (speaker := speaker_of(seen.replica, seen.reporter)) not in reader.speakers
-            or len(known.epochs.of(speaker)) > 1
-        )
+        lasting = []
+        for seen in self.epochs(endpoint):
+            speaker = speaker_of(seen.replica, seen.reporter)
+            spans = known.epochs.of(speaker)
+            if len(spans) > 1 or speaker not in reader.speakers:
+                is_oldest = spans[0].epoch == seen.epoch
+                lasting.append(msgspec.structs.replace(seen, first_s=0) if is_oldest else seen)
+        return tuple(lasting)
 
     def restore_epochs(self, endpoint: str, seen: Iterable[EpochSeen]) -> None:
         known = self._table.endpoint(endpoint)
