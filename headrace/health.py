@@ -34,6 +34,13 @@ class Health:
     def meet(self, condition: str) -> None:
         self._waiting.pop(condition, None)
 
+    def hold(self, condition: str, why_not: str | None) -> None:
+        """`meet` where there is no reason against it, else `expect`."""
+        if why_not is None:
+            self.meet(condition)
+        else:
+            self.expect(condition, why_not)
+
     def fail(self, condition: str, why: str) -> None:
         """Neither alive nor ready until `recover(condition)`."""
         self._failed[condition] = why

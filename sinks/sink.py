@@ -28,7 +28,7 @@ from sinks.rows import table_spec
 from sinks.topic_ids import TopicIds
 from sinks.topic_writer import TopicWriter
 from wire.delta_schemas import DEAD_LETTERS
-from wire.kafka import KafkaAccess, open_consumer
+from wire.kafka import KafkaAccess, close_consumer, open_consumer
 from wire.stalls import StallDetector
 from wire.topics import TOPICS, TopicNames
 
@@ -154,7 +154,8 @@ class DeltaSink:
                 task.cancel()
             reader.end()
             self._flusher.give_up()
-            await _close(consumer)
+            if not await close_consumer(consumer, CLOSE_PATIENCE_S):
+                _log.info("consumer_not_closed_cleanly")
         if self._failure is not None:
             raise self._failure
 
@@ -273,18 +274,6 @@ class DeltaSink:
         for topic in self._topics.values():
             topic.buffer.clear()
         self._paused = False  # the next assignment begins with nothing paused
-
-
-async def _close(consumer: AIOKafkaConsumer) -> None:
-    """Leaves the group where that can be done soon.
-
-    In a task of its own: while brokers are away aiokafka ends its `stop()` with the cancellation of a fetch.
-    """
-    closing = asyncio.create_task(consumer.stop())
-    done, _ = await asyncio.wait({closing}, timeout=CLOSE_PATIENCE_S)
-    if not done or closing.cancelled() or closing.exception() is not None:
-        _log.info("consumer_not_closed_cleanly")
-        closing.cancel()
 
 
 async def _end_after(stop: asyncio.Event, reader: TableReader) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 from aiokafka import TopicPartition
 from aiokafka.admin import NewTopic
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
-from aiokafka.errors import TopicAlreadyExistsError, for_code
+from aiokafka.errors import KafkaError, TopicAlreadyExistsError, for_code
 
 from wire.kafka import AdminClient, KafkaAccess, open_admin, open_consumer
 from wire.topics import CO_PARTITIONED, TOPICS, TopicNames, TopicSpec
@@ -177,6 +177,21 @@ async def _configs(admin: AdminClient, kafka_names: list[str]) -> dict[str, dict
         for _, _, _, name, entries in response.resources:
             found[name] = {entry[0]: entry[1] for entry in entries}
     return found
+
+
+async def session_timeouts_ms(access: KafkaAccess) -> tuple[int, int] | None:
+    """Least and most session timeout of a consumer group's member; null where a broker does not tell us."""
+    try:
+        async with open_admin(access) as admin:
+            brokers = (await admin.describe_cluster())["brokers"]
+            (response,) = await admin.describe_configs(
+                [ConfigResource(ConfigResourceType.BROKER, str(brokers[0]["node_id"]))]
+            )
+    except KafkaError:
+        return None
+    told = {entry[0]: entry[1] for _, _, _, _, entries in response.resources for entry in entries}
+    least, most = (told.get(f"group.{word}.session.timeout.ms") for word in ("min", "max"))
+    return (int(least), int(most)) if least and most else None
 
 
 async def check_topics(access: KafkaAccess, names: TopicNames, partitions: int | None = None) -> list[str]:

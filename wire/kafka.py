@@ -11,6 +11,7 @@ from typing import Any
 
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 from aiokafka.admin import AIOKafkaAdminClient
+from aiokafka.client import AIOKafkaClient
 from aiokafka.errors import ProducerClosed
 from aiokafka.helpers import create_ssl_context
 from aiokafka.partitioner import murmur2
@@ -200,6 +201,25 @@ def open_consumer(access: KafkaAccess, *topics: str, **options: Any) -> AIOKafka
         "retry_backoff_ms": RETRY_BACKOFF_MS,
     }
     return AIOKafkaConsumer(*topics, **(defaults | access.client_options() | options))
+
+
+async def close_consumer(consumer: AIOKafkaConsumer, timeout_s: float) -> bool:
+    """Leave the group and disconnect; false where that could not be done in time, and what is left ends by itself.
+
+    In a task of its own: while brokers are away aiokafka ends its `stop()` with the cancellation of a fetch.
+    """
+    closing = asyncio.create_task(consumer.stop())
+    await asyncio.wait({closing}, timeout=timeout_s)
+    if closing.done():
+        return not closing.cancelled() and closing.exception() is None
+    closing.add_done_callback(_take_exception)
+    closing.cancel()
+    return False
+
+
+def open_client(access: KafkaAccess, **options: Any) -> AIOKafkaClient:
+    """What the others are made of: it keeps the metadata, and sends requests; not started."""
+    return AIOKafkaClient(**(access.client_options() | options))
 
 
 class AdminClient(AIOKafkaAdminClient):  # type: ignore[misc]  # aiokafka has no type annotations that mypy may read

@@ -2,8 +2,11 @@
 
 import asyncio
 from collections import defaultdict
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any
 
 from aiokafka import AIOKafkaProducer
 from aiokafka.errors import KafkaError, MessageSizeTooLargeError
@@ -13,7 +16,10 @@ from wire.packing import Batch, Message, frame_messages, json_messages, pack
 from wire.send_buffer import SendBuffer, Waiting
 from wire.topics import TopicSpec
 
-REQUEST_TIMEOUT_MS = 10_000
+CLIENT_OPTIONS: Mapping[str, Any] = MappingProxyType(
+    {"request_timeout_ms": 10_000, "retry_backoff_ms": 1000, "linger_ms": 0}
+)
+"""Tries once a second (the longest wait of Kafka's own clients), as each try writes into the host's log."""
 ROUND_RECORDS = 4096
 """Records of one round: at 2 µs each a few ms of the host's loop."""
 ROUND_BYTES = 8 * BATCH_BYTES
@@ -86,7 +92,7 @@ class Lane:
         backoff_s = _BACKOFF_FIRST_S
         while True:
             sent_before = self.sent
-            client = open_producer(access, request_timeout_ms=REQUEST_TIMEOUT_MS, linger_ms=0)
+            client = open_producer(access, **CLIENT_OPTIONS)
             try:
                 await client.start()
                 await self._serve(client)

@@ -11,6 +11,7 @@ from pydantic_core import PydanticCustomError
 from headrace.commands.table_settings import TablesSettings
 from headrace.exit_codes import CannotRunError, ExitCode
 from headrace.flags import new_app, settings_command
+from headrace.kafka_reach import KafkaReach
 from headrace.process import Process, run_process
 from headrace.setting_checks import check
 from headrace.settings import KafkaSettings, ProcessSettings, did_you_mean
@@ -107,7 +108,9 @@ def sink(settings: SinkSettings) -> ExitCode:
 async def _serve(process: Process[SinkSettings]) -> None:
     running = DeltaSink(process.settings.plan())
     process.health.expect("partitions", "not assigned yet")
-    watch = asyncio.create_task(_tell_health(process, running))
+    settings = process.settings
+    reach = KafkaReach(settings.access("headrace-sink"), settings.topic_names.real("policies"))
+    beside = [asyncio.create_task(_tell_health(process, running, reach)), asyncio.create_task(reach.watch())]
     try:
         await running.run(process.stop)
     except StorageError as error:
@@ -120,16 +123,18 @@ async def _serve(process: Process[SinkSettings]) -> None:
         message = f"Kafka at {process.settings.bootstrap} does not serve the sink: {error}"
         raise CannotRunError(message, ExitCode.UNAVAILABLE) from error
     finally:
-        watch.cancel()
+        for task in beside:
+            task.cancel()
 
 
-async def _tell_health(process: Process[SinkSettings], running: DeltaSink) -> None:
+async def _tell_health(process: Process[SinkSettings], running: DeltaSink, reach: KafkaReach) -> None:
     while True:
-        lag, limit = running.lag, process.settings.ready_lag
-        if lag is None:
-            process.health.expect("partitions", "not assigned, or not in place yet")
-        elif lag > limit:
-            process.health.expect("partitions", f"{lag} records not read yet, ready at {limit}")
-        else:
-            process.health.meet("partitions")
+        process.health.hold("partitions", _why_behind(running.lag, process.settings.ready_lag))
+        process.health.hold("kafka", reach.why_not())
         await asyncio.sleep(_HEALTH_EVERY_S)
+
+
+def _why_behind(lag: int | None, limit: int) -> str | None:
+    if lag is None:
+        return "not assigned, or not in place yet"
+    return None if lag <= limit else f"{lag} records not read yet, ready at {limit}"

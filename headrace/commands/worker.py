@@ -4,11 +4,12 @@ import asyncio
 from functools import partial
 from typing import ClassVar
 
-from aiokafka.errors import KafkaError
+from aiokafka.errors import InvalidSessionTimeoutError, KafkaError
 from pydantic import Field
 
 from headrace.exit_codes import CannotRunError, ExitCode
 from headrace.flags import new_app, settings_command
+from headrace.kafka_reach import KafkaReach
 from headrace.process import Process, run_process
 from headrace.settings import KafkaSettings, ProcessSettings
 from streams.shell.assignment import SplitAssignmentError
@@ -17,7 +18,7 @@ from streams.shell.faust_app import GroupOptions
 from streams.shell.watchdog import WorkerStuckError
 from streams.shell.worker import Worker, WorkerOptions
 from streams.shell.worker_metrics import WorkerMetrics
-from wire.admin import check_topics, list_topics
+from wire.admin import check_topics, list_topics, session_timeouts_ms
 
 app = new_app()
 
@@ -78,9 +79,12 @@ def worker(settings: WorkerSettings) -> ExitCode:
 
 
 async def _serve(process: Process[WorkerSettings]) -> None:
+    process.health.expect("partitions", "not assigned yet")
     try:
         partitions = await _checked_partitions(process.settings)
         await _work(process, partitions)
+    except InvalidSessionTimeoutError as error:
+        raise CannotRunError(await _session_timeout_told(process.settings)) from error
     except KafkaError as error:
         message = f"Kafka at {process.settings.bootstrap} does not serve the worker: {error}"
         raise CannotRunError(message, ExitCode.UNAVAILABLE) from error
@@ -88,6 +92,15 @@ async def _serve(process: Process[WorkerSettings]) -> None:
         raise CannotRunError(f"{error} (hint: headrace topics check)", ExitCode.PARTITIONS) from error
     except WorkerStuckError as error:
         raise CannotRunError(str(error), ExitCode.STUCK) from error
+
+
+async def _session_timeout_told(settings: WorkerSettings) -> str:
+    given = f"--session-timeout-seconds: {settings.session_timeout_seconds:g}, allowed by Kafka"
+    range_ms = await session_timeouts_ms(settings.access("headrace-worker"))
+    names = "group.min.session.timeout.ms to group.max.session.timeout.ms"
+    if range_ms is None:
+        return f"{given}: its {names}"
+    return f"{given}: {range_ms[0] / 1000:g} to {range_ms[1] / 1000:g} ({names})"
 
 
 async def _checked_partitions(settings: WorkerSettings) -> int:
@@ -104,23 +117,22 @@ async def _work(process: Process[WorkerSettings], partitions: int) -> None:
     metrics = WorkerMetrics()
     make_source = partial(_source, partitions, metrics)
     running = Worker(process.settings.options(process), make_source, metrics)
-    process.health.expect("partitions", "not assigned yet")
-    telling = asyncio.create_task(_tell_health(process, running))
+    settings = process.settings
+    reach = KafkaReach(settings.access("headrace-worker"), settings.topic_names.real("policies"))
+    beside = [asyncio.create_task(_tell_health(process, running, reach)), asyncio.create_task(reach.watch())]
     try:
         await running.run(process.stop)
     finally:
-        telling.cancel()
+        for task in beside:
+            task.cancel()
 
 
 def _source(partitions: int, metrics: WorkerMetrics, partition: int) -> ControllerSource:
     return ControllerSource(partition, partitions, metrics)
 
 
-async def _tell_health(process: Process[WorkerSettings], running: Worker) -> None:
+async def _tell_health(process: Process[WorkerSettings], running: Worker, reach: KafkaReach) -> None:
     while True:
-        why_not = running.why_not_ready()
-        if why_not is None:
-            process.health.meet("partitions")
-        else:
-            process.health.expect("partitions", why_not)
+        process.health.hold("partitions", running.why_not_ready())
+        process.health.hold("kafka", reach.why_not())
         await asyncio.sleep(_HEALTH_EVERY_S)

@@ -18,8 +18,13 @@ from faust.transport.drivers import aiokafka as driver
 from faust.types import TP
 from opentelemetry import metrics
 
+from wire.kafka import close_consumer
+
 POLL_TIMEOUT_S = 0.25
 """Longest wait of one poll: a rewind waits for the poll in flight, so this bounds it (Faust's own is 1 s)."""
+
+CLOSE_TIMEOUT_S = 3.0
+"""How long leaving the group may take."""
 
 _meter = metrics.get_meter("headrace.streams")
 _commit_failures = _meter.create_counter("headrace_offset_commit_failures")
@@ -74,6 +79,12 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):
         open_consumer = cast(BatchingConsumer, self.consumer).open_consumer
         return open_consumer(self._assignor)
 
+    async def on_thread_stop(self) -> None:
+        """As the driver does it, but for the wait: a Kafka that is away is given up, without a traceback."""
+        await super(driver.AIOKafkaConsumerThread, self).on_thread_stop()
+        if self._consumer is not None:
+            await close_consumer(self._consumer, CLOSE_TIMEOUT_S)
+
     async def _commit(self, offsets: Mapping[TP, int]) -> bool:
         """Commit for lag tools. A failure is counted and forgotten: nothing is restored from these offsets."""
         assigned = self.assignment()
@@ -87,6 +98,14 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):
     async def commit_or_raise(self, offsets: Mapping[TP, int]) -> None:
         wanted = {TopicPartition(tp.topic, tp.partition): OffsetAndMetadata(at, "") for tp, at in offsets.items()}
         await self._ensure_consumer().commit(wanted)
+
+    async def check_group(self) -> None:
+        """Raise what the group's coordinator answered that it cannot go on with; it then tries again."""
+        self._ensure_consumer()._coordinator.check_errors()
+
+    def is_group_in_error(self) -> bool:
+        coordinator = None if self._consumer is None else self._consumer._coordinator
+        return getattr(coordinator, "_pending_exception", None) is not None
 
     async def seek_all(self, offsets: Mapping[TP, int]) -> None:
         consumer = self._ensure_consumer()
@@ -214,6 +233,11 @@ class BatchingConsumer(driver.Consumer):
         """Commit, raising KafkaError where the partition is not assigned or the broker refuses: it takes commits of
         members of the group's current generation only."""
         await self._reader.call_thread(self._reader.commit_or_raise, offsets)
+
+    async def check_group(self) -> None:
+        """Raise the KafkaError for which the group's coordinator waits to be asked; Faust never does."""
+        if self._reader.is_group_in_error():
+            await self._reader.call_thread(self._reader.check_group)
 
     async def _add_gap(self, tp: TP, offset_from: int, offset_to: int) -> None:
         """Offsets between two batches need no book-keeping: what is committed comes from the owner."""

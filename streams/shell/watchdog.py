@@ -73,13 +73,10 @@ class Watchdog:
             raise WorkerStuckError(f"partitions {sorted(stuck)} are assigned and not worked on")
 
     def _check_assigned(self, now_s: float) -> None:
-        """A group that gives nothing, not even an empty assignment, has refused us or waits for a dead member."""
+        """A group that gives nothing, not even an empty assignment, waits for a dead member."""
         if self._assignments.is_assigned:
             self._unassigned_since = None
             return
         self._unassigned_since = now_s if self._unassigned_since is None else self._unassigned_since
         if now_s - self._unassigned_since >= ASSIGNMENT_STALLS * self._stall_s:
-            raise WorkerStuckError(
-                f"the consumer group assigned nothing in {now_s - self._unassigned_since:.0f} s "
-                "(hint: the broker's group.min.session.timeout.ms may be above our session timeout)"
-            )
+            raise WorkerStuckError(f"the consumer group assigned nothing in {now_s - self._unassigned_since:.0f} s")

@@ -5,6 +5,15 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 
+import structlog
+from aiokafka.errors import (
+    GroupAuthorizationFailedError,
+    InconsistentGroupProtocolError,
+    InvalidGroupIdError,
+    InvalidSessionTimeoutError,
+    KafkaError,
+)
+
 from streams.shell.assignment import Assignments
 from streams.shell.fault_points import FaultPoints, NoFaults
 from streams.shell.faust_app import Group, GroupOptions, build_app
@@ -18,7 +27,17 @@ from streams.shell.worker_metrics import WorkerMetrics
 from wire.kafka import KafkaAccess, open_consumer, open_producer
 from wire.topics import TopicNames
 
-STOP_TIMEOUT_S = 10.0
+STOP_TIMEOUT_S = 5.0
+GROUP_LOOK_S = 0.5
+REFUSALS = (
+    GroupAuthorizationFailedError,
+    InconsistentGroupProtocolError,
+    InvalidGroupIdError,
+    InvalidSessionTimeoutError,
+)
+"""What no other try cures."""
+
+log = structlog.get_logger()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,8 +73,8 @@ class Worker:
     async def run(self, stop: asyncio.Event) -> None:
         """Work until `stop` is set, then give all partitions back.
 
-        Raises WorkerStuckError, SplitAssignmentError, KafkaError when Kafka cannot be reached at the start, and
-        whatever a bug of ours raises.
+        Raises WorkerStuckError, SplitAssignmentError, KafkaError when Kafka cannot be reached at the start or the group
+        refuses us for good, and whatever a bug of ours raises.
         """
         self._failure = asyncio.get_running_loop().create_future()
         watchdog = Watchdog(self.assignments, self._offsets, self._options.stall_s)
@@ -64,6 +83,7 @@ class Worker:
             asyncio.create_task(self._run_app(), name="faust"),
             asyncio.create_task(self.assignments.idle_forever(), name="idle"),
             asyncio.create_task(watchdog.watch(), name="watchdog"),
+            asyncio.create_task(self._watch_group(), name="group"),
             asyncio.create_task(_wait_for(stop), name="stop"),
             asyncio.ensure_future(self._failure),
         }
@@ -92,6 +112,16 @@ class Worker:
         await self._app.wait_until_stopped()
         reason = self._app.crash_reason
         raise RuntimeError("Faust ended by itself") if reason is None else reason
+
+    async def _watch_group(self) -> None:
+        while True:
+            await asyncio.sleep(GROUP_LOOK_S)
+            try:
+                await self._app.reader.check_group()
+            except REFUSALS:
+                raise
+            except KafkaError as error:
+                log.warning("group_error", error=repr(error))
 
     def _fail(self, error: BaseException) -> None:
         if self._failure is not None and not self._failure.done():

@@ -12,6 +12,8 @@ import pytest
 from aiokafka.consumer.fetcher import Fetcher, FetchResult
 from aiokafka.consumer.subscription_state import TopicPartitionState
 from aiokafka.producer.message_accumulator import MessageAccumulator, MessageBatch
+from aiokafka.producer.producer import AIOKafkaProducer
+from aiokafka.producer.sender import Sender
 from aiokafka.producer.transaction_manager import TransactionManager
 from faust.app.base import App
 from faust.tables.recovery import Recovery
@@ -35,6 +37,7 @@ PINNED: dict[Callable[..., Any], str] = {
     driver.Consumer._new_consumer_thread: "0870ec53dea75083",
     driver.Consumer._to_message: "7c24f6511b2fcef7",
     driver.AIOKafkaConsumerThread._create_worker_consumer: "c2701bfc3e6f6cad",
+    driver.AIOKafkaConsumerThread.on_thread_stop: "8dfc004e258b6c25",
     driver.AIOKafkaConsumerThread._commit: "932852ce7a23f658",
     driver.AIOKafkaConsumerThread._fetch_records: "39a2c6c79fc1455a",
     driver.Producer._settings_auth: "6d47a0b8599c573e",
@@ -48,6 +51,9 @@ PINNED: dict[Callable[..., Any], str] = {
     TopicPartitionState.seek: "c20b56d7ba7b2872",
     TransactionManager.is_fatal_error: "7ac04ee86cfa38d6",
     TransactionManager.wait_for_transaction_end: "67dc578aafc32bbf",
+    MessageAccumulator._pop_batch: "41cc98a298ef2628",
+    Sender._fail_all: "5a67e3b6f87be0c5",
+    AIOKafkaProducer.stop: "43ef97147111893b",
     MessageAccumulator.fail_all: "f1e12e8100bfcb8c",
     MessageBatch.failure: "719b2122c318e955",
 }

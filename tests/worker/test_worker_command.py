@@ -13,10 +13,10 @@ import psutil
 import pytest
 from aiokafka.admin import NewPartitions
 
-from headrace.broker import EmbeddedBroker
 from headrace.clock import Clock
 from headrace.exit_codes import ExitCode
 from records.enums import ScalingAction
+from tests.conftest import BrokerFactory, Kafka
 from tests.worker.pipeline import Pipeline, samples
 from tests.worker.test_worker import policy
 from wire.kafka import open_admin
@@ -104,8 +104,24 @@ async def test_unequal_partition_counts_end_the_worker(pipeline: Pipeline, tmp_p
     assert f"{topic}: 6 partitions, allowed 4" in command.said
 
 
-async def test_missing_topics_end_the_worker(quick_kafka: EmbeddedBroker, tmp_path: Path) -> None:
-    pipeline = Pipeline.unique(quick_kafka.bootstrap)
+async def test_a_session_timeout_that_kafka_refuses_is_told_with_its_range(
+    broker_factory: BrokerFactory, tmp_path: Path
+) -> None:
+    broker = broker_factory(properties={"group.min.session.timeout.ms": "6000"})
+    pipeline = Pipeline.unique(broker.bootstrap)
+    await pipeline.create()
+    command = Command(pipeline, tmp_path)
+    try:
+        assert await command.ended() == ExitCode.USAGE
+    finally:
+        command.process.kill()
+    told = "--session-timeout-seconds: 2, allowed by Kafka: 6 to 1800 (group.min.session.timeout.ms to group.max"
+    assert told in command.said
+    assert "Traceback" not in command.said
+
+
+async def test_missing_topics_end_the_worker(kafka: Kafka, tmp_path: Path) -> None:
+    pipeline = Pipeline.unique(kafka.bootstrap)
     command = Command(pipeline, tmp_path)
     try:
         assert await command.ended() == ExitCode.PARTITIONS

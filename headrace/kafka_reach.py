@@ -1,0 +1,51 @@
+"""Whether Kafka answers, asked over a connection of its own: consumers and producers wait in silence for brokers."""
+
+import asyncio
+
+from aiokafka.client import AIOKafkaClient
+from aiokafka.errors import KafkaError
+
+from headrace.clock import monotonic_s
+from wire.kafka import KafkaAccess, open_client
+
+ASK_EVERY_S = 1.0
+SILENCE_MAX_S = 4.0
+"""Longer than a broker takes to hand over to another, and short enough to be seen by whoever asks /readyz."""
+
+
+class KafkaReach:
+    """`watch` asks for one topic's metadata again and again; `why_not` tells when the newest answer is too old.
+
+    Any broker may answer. `topic` is a name on the cluster.
+    """
+
+    def __init__(self, access: KafkaAccess, topic: str) -> None:
+        self._access = access
+        self._topic = topic
+        self._answered_s = monotonic_s()
+
+    def why_not(self) -> str | None:
+        """Null as long as Kafka answers."""
+        silent_s = monotonic_s() - self._answered_s
+        return None if silent_s <= SILENCE_MAX_S else f"no answer from {self._access.bootstrap} for {silent_s:.0f} s"
+
+    async def watch(self) -> None:
+        """Never returns; a client that got no answer is thrown away, as brokers may come back under other addresses."""
+        while True:
+            client = open_client(self._access, request_timeout_ms=int(SILENCE_MAX_S * 1000))
+            try:
+                async with asyncio.timeout(SILENCE_MAX_S):
+                    await client.bootstrap()
+                    await client.set_topics([self._topic])
+                while await self._is_answered(client):
+                    self._answered_s = monotonic_s()
+                    await asyncio.sleep(ASK_EVERY_S)
+            except (KafkaError, OSError, TimeoutError):
+                pass  # `why_not` tells.
+            finally:
+                await client.close()
+            await asyncio.sleep(ASK_EVERY_S)
+
+    async def _is_answered(self, client: AIOKafkaClient) -> bool:
+        async with asyncio.timeout(SILENCE_MAX_S):
+            return bool(await client.force_metadata_update())

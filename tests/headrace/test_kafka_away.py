@@ -1,0 +1,76 @@
+"""What worker and sink say and do while Kafka is away, as processes."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+
+import aiohttp
+import pytest
+
+from headrace.broker import EmbeddedBroker
+from headrace.children import Child, Children
+from headrace.kafka_reach import KafkaReach
+from headrace.local_stack import headrace_command
+from tests.conftest import BrokerFactory
+from wire.admin import TopicSettings, create_topics
+from wire.kafka import KafkaAccess
+from wire.topics import TopicNames
+
+pytestmark = pytest.mark.kafka
+
+LINES_MAX = 60
+"""Each library's kinds of lines, once or twice; without a filter a worker writes as many in a second."""
+
+
+@pytest.fixture
+async def broker(broker_factory: BrokerFactory) -> EmbeddedBroker:
+    broker = broker_factory(properties={"group.min.session.timeout.ms": "1000"})
+    await create_topics(KafkaAccess(bootstrap=broker.bootstrap), TopicNames(), TopicSettings(partitions=2))
+    return broker
+
+
+@pytest.fixture
+async def children(tmp_path: Path) -> AsyncIterator[Children]:
+    async with Children(tmp_path) as children:
+        yield children
+
+
+async def until(child: Child, what: str, holds: Callable[[int, str], bool]) -> None:
+    """Ask /WHAT until status and text are as wanted; the test's time is the limit."""
+    async with aiohttp.ClientSession() as session:
+        while True:
+            assert child.process.poll() is None, child.last_lines()
+            async with session.get(f"http://{child.health_address}/{what}") as answer:
+                if holds(answer.status, await answer.text()):
+                    return
+            await asyncio.sleep(0.1)
+
+
+@pytest.mark.parametrize("command", ["worker", "sink"])
+async def test_not_ready_while_kafka_is_away_ready_again_and_gone_when_asked(
+    command: str, broker: EmbeddedBroker, children: Children, tmp_path: Path
+) -> None:
+    (tmp_path / "tables").mkdir()
+    settings = {"HEADRACE_BOOTSTRAP": broker.bootstrap, "HEADRACE_TABLES": str(tmp_path / "tables")}
+    child = children.start(command, headrace_command(command), settings)
+    await children.wait_ready(child)
+    for is_last in (False, True):
+        lines = len(child.log_path.read_bytes().splitlines())
+        broker.kill()
+        await until(child, "readyz", lambda status, text: status == 503 and "no answer from" in text)
+        await until(child, "healthz", lambda status, _: status == 200)
+        assert len(child.log_path.read_bytes().splitlines()) - lines < LINES_MAX
+        if not is_last:
+            await asyncio.to_thread(broker.start)
+            await children.wait_ready(child)
+    assert await children.end(child) == 0
+    assert "Traceback" not in child.log_path.read_text()
+
+
+async def test_a_kafka_that_answers_is_not_missed(broker: EmbeddedBroker) -> None:
+    reach = KafkaReach(KafkaAccess(bootstrap=broker.bootstrap), "policies")
+    watching = asyncio.create_task(reach.watch())
+    for _ in range(50):
+        await asyncio.sleep(0.1)
+        assert reach.why_not() is None
+    watching.cancel()
