@@ -10,6 +10,9 @@ import pytest
 
 from headrace.broker import EmbeddedBroker
 
+QUICK_GROUPS = {"group.min.session.timeout.ms": "1000"}
+"""Consumer groups may miss a dead member after a second, not six: many die in tests."""
+
 
 @dataclass(frozen=True)
 class Kafka:
@@ -32,7 +35,9 @@ class BrokerFactory:
     def __call__(
         self, folder: Path | None = None, port: int = 0, properties: Mapping[str, str] | None = None, start: bool = True
     ) -> EmbeddedBroker:
-        broker = EmbeddedBroker(folder or self._folder(), port, properties, quick_start=True)
+        broker = EmbeddedBroker(
+            folder or self._folder(), port, {**QUICK_GROUPS, **(properties or {})}, quick_start=True
+        )
         self._made.append(broker)
         if start:
             broker.start()
@@ -45,11 +50,8 @@ class BrokerFactory:
 
 @pytest.fixture(scope="session")
 def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kafka]:
-    """A real Kafka, started when the first test asks for it. `auto.create.topics.enable` is off, as in production.
-
-    Its consumer groups may miss a dead member after a second, not six: many die in tests.
-    """
-    broker = EmbeddedBroker(tmp_path_factory.mktemp("kafka"), properties={"group.min.session.timeout.ms": "1000"})
+    """A real Kafka, started when the first test asks for it. `auto.create.topics.enable` is off, as in production."""
+    broker = EmbeddedBroker(tmp_path_factory.mktemp("kafka"), properties=QUICK_GROUPS)
     broker.start()
     yield Kafka(broker.bootstrap)
     broker.kill()

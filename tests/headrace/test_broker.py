@@ -221,6 +221,7 @@ def test_a_parent_killed_while_starting_leaves_no_java(tmp_path: Path) -> None:
     while not launched.exists() and time.monotonic() < deadline_s:
         with contextlib.suppress(subprocess.TimeoutExpired):
             parent.wait(0.05)
+    assert launched.exists(), "it was not killed while starting"
     parent.kill()
     parent.wait()
     settings = str(tmp_path / "server.properties")
@@ -249,6 +250,7 @@ def test_ctrl_c_while_it_starts_ends_it_soon(tmp_path: Path) -> None:
     while not health.exists() and time.monotonic() < deadline_s:
         with contextlib.suppress(subprocess.TimeoutExpired):
             process.wait(0.05)
+    assert health.exists()
     process.send_signal(signal.SIGINT)
     _, told = process.communicate(timeout=60)
     assert process.returncode == ExitCode.OK

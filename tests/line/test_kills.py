@@ -157,7 +157,7 @@ async def run(broker: EmbeddedBroker, folder: Path, *, workers: int, rounds: int
 
 @pytest.fixture
 def killable_broker(broker_factory: BrokerFactory) -> EmbeddedBroker:
-    return broker_factory(properties={"group.min.session.timeout.ms": "1000"})
+    return broker_factory()
 
 
 @pytest.mark.kafka

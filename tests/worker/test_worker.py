@@ -15,7 +15,6 @@ from records.enums import MetricName
 from records.policy import EndpointPolicy, Metric, ScaleTargetRef
 from streams.shell.fault_points import FaultPoint
 from tests.conftest import BrokerFactory
-from tests.worker.conftest import QUICK_GROUPS
 from tests.worker.pipeline import Pipeline, WorkerProcess, broken_links, running, samples, targets
 from tests.worker.undisturbed import undisturbed_decisions
 from tests.worker.worker_process import WorkerSpec
@@ -188,7 +187,7 @@ async def test_ticks_missed_in_a_long_outage_are_skipped_in_one_decision(
 
 
 async def test_broker_killed_and_restarted_under_a_worker(broker_factory: BrokerFactory, tmp_path: Path) -> None:
-    broker: EmbeddedBroker = await asyncio.to_thread(broker_factory, None, 0, QUICK_GROUPS)
+    broker: EmbeddedBroker = await asyncio.to_thread(broker_factory)
     pipeline = Pipeline.unique(broker.bootstrap)
     await pipeline.create()
     await pipeline.send([policy(endpoint) for endpoint in ENDPOINTS], stamped_s=FIRST_S)
