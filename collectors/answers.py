@@ -5,6 +5,8 @@ from enum import StrEnum
 
 
 class Path(StrEnum):
+    """What an engine is asked for."""
+
     METRICS = "/metrics"
     HEALTH = "/health"
 

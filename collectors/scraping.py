@@ -32,6 +32,8 @@ _PROCESS_MARK = "Process-Start-Time-Unix"
 
 
 class Clock(Protocol):
+    """The time that answers are stamped with, and that the asking is paced by."""
+
     def now_s(self) -> float:
         """UNIX seconds."""
 
@@ -117,6 +119,7 @@ class _TooLongError(Exception):
 
 @asynccontextmanager
 async def open_scraper(settings: ScrapeSettings, clock: Clock) -> AsyncIterator[Scraper]:
+    """A scraper with its HTTP session, closed when the context is left."""
     # a connection a request: engines end kept ones while a client is about to use them, and a stopped one holds them
     connector = aiohttp.TCPConnector(force_close=True, limit=0)
     headers = _HEADERS if settings.api_key is None else {**_HEADERS, "Authorization": f"Bearer {settings.api_key}"}

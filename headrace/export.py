@@ -36,6 +36,8 @@ class NothingToExportError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class RecordedTick:
+    """A tick as its signal tells of it: event time, processing time (UNIX s), next offsets by topic."""
+
     at_s: int
     processed_s: float
     offsets: dict[str, int]

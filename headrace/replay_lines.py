@@ -48,6 +48,8 @@ class MemoryLine:
 
 @dataclass(frozen=True, slots=True)
 class BadLine:
+    """A line that is no record, and why."""
+
     error: DecodeError
     line: bytes
 

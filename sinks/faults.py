@@ -24,5 +24,7 @@ class Faults(Protocol):
 
 
 class NoFaults:
+    """What production uses."""
+
     def reached(self, point: Point, table: str) -> None:
         """Goes on."""

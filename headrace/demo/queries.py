@@ -5,6 +5,8 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, kw_only=True)
 class Question:
+    """What is asked, for people and for DataFusion."""
+
     title: str
     sql: str
 

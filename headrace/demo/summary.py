@@ -53,6 +53,7 @@ def tell_tokens(console: Console, root: TableRoot, told: Mapping[str, LoadCounts
 
 
 def tell_reasons(console: Console, root: TableRoot) -> None:
+    """How often each reason decided what."""
     _head(console, REASONS.title)
     console.print(_answer(query(root, REASONS.sql)))
 

@@ -30,6 +30,7 @@ def span_for(longest_s: int) -> int:
 
 
 def reads_gpus(policy: EndpointPolicy) -> bool:
+    """Whether any of its metrics is measured on GPUs."""
     return any(metric.name in _GPU_METRICS for metric in policy.metrics)
 
 

@@ -31,6 +31,7 @@ SourceKey = tuple[str, str, str]
 
 
 def source_key(identity: SeriesIdentity) -> SourceKey:
+    """Whose clock stamped a series' samples."""
     _, replica, _, source, reporter = identity
     return replica, source, replica if reporter is None else reporter
 
@@ -63,10 +64,12 @@ class SourceState:
 
 
 def is_well(change: SkewChange) -> bool:
+    """Whether the clock is neither corrected nor distrusted."""
     return change.shift_s == 0 and not change.quarantined
 
 
 def is_same(one: SkewChange, other: SkewChange) -> bool:
+    """Whether both treat the clock alike, whenever they began."""
     return (one.shift_s, one.quarantined) == (other.shift_s, other.quarantined)
 
 

@@ -19,6 +19,7 @@ CATCH_UP_S = 60
 
 
 def tick_at_or_before(time_s: float) -> int:
+    """The newest tick that is not after a UNIX time."""
     return math.floor(time_s / TICK_S) * TICK_S
 
 

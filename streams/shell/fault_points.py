@@ -5,6 +5,8 @@ from typing import Protocol
 
 
 class FaultPoint(StrEnum):
+    """In the order in which a partition passes them; those of a transaction at each one."""
+
     PRODUCER_STARTED = "producer_started"
     """The old owner is fenced; memory is not read yet."""
     REWOUND = "rewound"
@@ -18,9 +20,13 @@ class FaultPoint(StrEnum):
 
 
 class FaultPoints(Protocol):
+    """Called at every point; may wait, raise, or never return."""
+
     async def reached(self, point: FaultPoint, partition: int) -> None: ...
 
 
 class NoFaults:
+    """What production uses."""
+
     async def reached(self, point: FaultPoint, partition: int) -> None:
-        """Nothing happens; production uses this one."""
+        """Nothing happens."""

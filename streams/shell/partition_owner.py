@@ -42,6 +42,8 @@ log = structlog.get_logger()
 
 
 class OwnerState(StrEnum):
+    """What an owner does with its partition."""
+
     TAKING_OVER = "taking_over"
     WORKING = "working"
     LOST = "lost"
