@@ -1,5 +1,7 @@
 """How a Headrace process ends: one table for every command, and the exception that ends one with a message."""
 
+import os
+import sys
 from collections.abc import Iterable
 from enum import IntEnum
 
@@ -17,6 +19,7 @@ class ExitCode(IntEnum):
     CHILD_ENDED = 7
     BUG = 70
     INTERRUPTED = 130
+    READER_GONE = 141
 
     @property
     def meaning(self) -> str:
@@ -34,6 +37,7 @@ _MEANINGS = {
     ExitCode.CHILD_ENDED: "a process that this one runs ended unexpectedly",
     ExitCode.BUG: "an error that nobody expected; the log has its traceback",
     ExitCode.INTERRUPTED: "interrupted before it was done",
+    ExitCode.READER_GONE: "whoever read its output, such as `head`, has ended",
 }
 
 
@@ -43,9 +47,25 @@ def explain(codes: Iterable[ExitCode]) -> str:
 
 
 class CannotRunError(Exception):
-    """Ends a command with a message for its user, without a traceback. `message` may have several lines."""
+    """Ends a command with a message for its user, without a traceback. `message` may have several lines, or none."""
 
     def __init__(self, message: str, code: ExitCode = ExitCode.USAGE) -> None:
         super().__init__(message)
         self.message = message
         self.code = code
+
+    def tell(self) -> None:
+        """On stderr: the message is the program's answer."""
+        if self.message:
+            print(self.message, file=sys.stderr)  # noqa: T201  # see above
+
+
+def reader_gone() -> CannotRunError:
+    """What a broken pipe at standard output becomes: as with other Unix tools, a status and no message.
+
+    What is still buffered goes nowhere, or Python would complain about it at its end.
+    """
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, sys.stdout.fileno())
+    os.close(nowhere)
+    return CannotRunError("", ExitCode.READER_GONE)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 import typer
 
-from headrace.exit_codes import CannotRunError, ExitCode
+from headrace.exit_codes import CannotRunError, ExitCode, reader_gone
 from headrace.flags import new_app
 
 HELP = """Per-second telemetry of model servers in, scaling decisions with reasons out.
@@ -54,6 +54,8 @@ def _lazy(name: str) -> Callable[[typer.Context], None]:
             code = module.app(args=context.args, prog_name=f"headrace {name}", standalone_mode=False)
         except (KeyboardInterrupt, typer.Abort):
             code = ExitCode.INTERRUPTED
+        except BrokenPipeError as error:
+            raise reader_gone() from error
         raise typer.Exit(code or ExitCode.OK)
 
     return call
@@ -68,7 +70,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     try:
         app(args=arguments, prog_name="headrace")
     except CannotRunError as error:
-        print(error.message, file=sys.stderr)  # noqa: T201  # the message is the program's answer
+        error.tell()
         sys.exit(error.code)
     except Exception:
         traceback.print_exc()

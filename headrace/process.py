@@ -4,7 +4,6 @@ import asyncio
 import contextlib
 import os
 import signal
-import sys
 from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
@@ -49,7 +48,7 @@ def run_process(name: str, settings: S, main: Main[S]) -> ExitCode:
         with asyncio.Runner() as runner:
             code = runner.run(_run(name, settings, clock, main))
     except CannotRunError as error:
-        print(error.message, file=sys.stderr)  # noqa: T201  # the message is the program's answer
+        error.tell()
         code = error.code
     except KeyboardInterrupt:
         code = ExitCode.INTERRUPTED

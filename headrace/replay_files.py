@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO, cast
 
-from headrace.exit_codes import CannotRunError
+from headrace.exit_codes import CannotRunError, reader_gone
 
 STANDARD = "-"
 
@@ -32,8 +32,11 @@ def open_output(name: str) -> Iterator[BinaryIO]:
     gzip gets neither a name nor a time, so that equal contents are equal bytes. Raises CannotRunError.
     """
     if name == STANDARD:
-        yield sys.stdout.buffer
-        sys.stdout.buffer.flush()
+        try:
+            yield sys.stdout.buffer
+            sys.stdout.buffer.flush()
+        except BrokenPipeError as error:
+            raise reader_gone() from error
         return
     target = Path(name)
     part = target.with_name(target.name + ".part")

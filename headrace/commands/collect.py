@@ -15,7 +15,7 @@ from collectors.playing import Recording, play_recording
 from collectors.recordings import length_of
 from collectors.scraping import TIMEOUT_S, ScrapeSettings, open_scraper
 from headrace.clock import SPEED_MAX, SPEED_VARIABLE
-from headrace.exit_codes import CannotRunError, ExitCode
+from headrace.exit_codes import CannotRunError, ExitCode, reader_gone
 from headrace.flags import new_app, settings_command
 from headrace.kafka_address import ADDRESSES
 from headrace.process import Process, run_process
@@ -79,8 +79,8 @@ class CollectSettings(MaybeKafkaSettings, ProcessSettings):
 
     @check("out", "bootstrap")
     def _has_a_place(self) -> list[str]:
-        needs_one = self.out is None and self.bootstrap is None
-        return ["--bootstrap or --out: one of them is required: Kafka's address, or a file"] if needs_one else []
+        has_one = self.out is not None or self.bootstrap is not None
+        return [] if has_one else ["--bootstrap or --out: one of them is required: Kafka's address, or a file"]
 
     @check("start", "recording")
     def _start_is_of_a_recording(self) -> list[str]:
@@ -112,9 +112,10 @@ class CollectSettings(MaybeKafkaSettings, ProcessSettings):
         return self.replica[0] if self.replica else f"{self.endpoint}-0"
 
 
-@settings_command(
-    app, CollectSettings, exits=[ExitCode.INCOMPLETE, ExitCode.UNAVAILABLE, ExitCode.STORAGE, ExitCode.INTERRUPTED]
-)
+_EXITS = [ExitCode.INCOMPLETE, ExitCode.UNAVAILABLE, ExitCode.STORAGE, ExitCode.INTERRUPTED, ExitCode.READER_GONE]
+
+
+@settings_command(app, CollectSettings, exits=_EXITS)
 def collect(settings: CollectSettings) -> ExitCode:
     r"""Turn what vLLM or llama.cpp's server tells at /metrics and /health into one RequestSample a second and replica.
 
@@ -203,6 +204,8 @@ async def _to_file(process: Process[CollectSettings], out: str) -> Collector:
         with ReplayFile(out) as file:
             collector = Collector(settings.endpoint, settings.replicas, file)
             await _collect(process, collector)
+    except BrokenPipeError as error:
+        raise reader_gone() from error
     except OSError as error:
         code = ExitCode.USAGE if collector is None else ExitCode.STORAGE
         raise CannotRunError(f"--out: {out} cannot be written: {error.strerror or error}", code) from error
@@ -293,5 +296,5 @@ def _is_good(name: str, url: str) -> bool:
 
 
 def _recording_alone(flag: str, value: float | None, settings: CollectSettings) -> list[str]:
-    is_good = value is None or settings.recording is not None
-    return [] if is_good else [f"{flag}: {value:g}, allowed: only with --recording"]
+    has_none = value is not None and settings.recording is None
+    return [f"{flag}: {value:g}, allowed: only with --recording"] if has_none else []

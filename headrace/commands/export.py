@@ -43,7 +43,7 @@ class ExportSettings(KafkaSettings):
         return value
 
 
-@settings_command(app, ExportSettings, exits=[ExitCode.UNAVAILABLE])
+@settings_command(app, ExportSettings, exits=[ExitCode.UNAVAILABLE, ExitCode.READER_GONE])
 def export(settings: ExportSettings) -> ExitCode:
     r"""Write a replay file of one endpoint: what the workers had read, and when they ticked.
 

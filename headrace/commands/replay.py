@@ -50,7 +50,7 @@ class ReplaySettings(Settings):
     )
 
 
-@settings_command(app, ReplaySettings, exits=[ExitCode.INCOMPLETE])
+@settings_command(app, ReplaySettings, exits=[ExitCode.INCOMPLETE, ExitCode.READER_GONE])
 def replay(settings: ReplaySettings) -> ExitCode:
     r"""Compute the decisions of a file of telemetry.
 

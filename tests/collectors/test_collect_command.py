@@ -18,6 +18,7 @@ from headrace.broker_files import free_port
 from headrace.clock import monotonic_s
 from headrace.commands.collect import CollectSettings
 from headrace.engine import LlamaServer
+from headrace.exit_codes import ExitCode
 from headrace.load import LoadGenerator, LoadPhase, plan_load
 from headrace.main import main
 from headrace.settings import load
@@ -105,6 +106,20 @@ def test_a_full_disk_is_told(recordings: Path) -> None:
     assert done.returncode == 5
     assert "--out: /dev/full cannot be written: No space left on device" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_a_reader_that_ends_early_is_no_error(recordings: Path) -> None:
+    recording = recordings / "vllm-recording" / "idle-overload-hang-death.jsonl.gz"
+    command = [sys.executable, "-m", "headrace.main", "collect", "--endpoint", "e", "--recording", str(recording)]
+    with subprocess.Popen([*command, "--out", "-"], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as running:
+        assert running.stdout is not None
+        assert running.stderr is not None
+        running.stdout.readline()
+        running.stdout.close()
+        told = running.stderr.read().decode()
+    assert running.returncode == ExitCode.READER_GONE
+    assert "cannot be written" not in told
+    assert "Traceback" not in told
 
 
 def test_settings_come_from_the_environment_too(plain_environment: pytest.MonkeyPatch) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from headrace.exit_codes import ExitCode
 from tests.streams.controller.line import Line
 from tests.streams.controller.random_line import random_line
 
@@ -189,3 +190,17 @@ def test_policies_in_the_file_change_and_end_an_endpoint(tmp_path: Path) -> None
         (1015, 2),
         *((at_s, 3) for at_s in range(1020, 1040, 5)),
     ]
+
+
+def test_a_reader_that_ends_early_ends_it_quietly(tmp_path: Path) -> None:
+    telemetry = tmp_path / "telemetry.jsonl"
+    telemetry.write_text("no record\n" * 5_000)  # whose dead letters are more than a pipe holds
+    command = [sys.executable, "-m", "headrace.main", "replay", "--telemetry", str(telemetry)]
+    command += ["--topics", "deadletters"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as running:
+        assert running.stdout is not None
+        assert running.stderr is not None
+        running.stdout.readline()
+        running.stdout.close()
+        assert running.stderr.read() == b""
+    assert running.returncode == ExitCode.READER_GONE
