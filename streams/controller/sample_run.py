@@ -54,7 +54,7 @@ class SampleRun:
         for element in past.tolist():
             state = self.states[int(code[element])]
             if state is not None:
-                state.checks.doubt(int(at_s[element]))
+                state.doubt(int(at_s[element]))
 
     def note_newest(self) -> None:
         """Move the endpoints' watermarks past all samples."""

@@ -82,23 +82,21 @@ class CheckBook:
 
 @dataclass(frozen=True, slots=True)
 class Views:
-    """The grids of the last REACH_S and of all seconds as the signals see them, and how to see only one kind of source;
-    null where there is no router beside an engine."""
+    """The grid of the last REACH_S as the signals see it, how to read one of other seconds, and how to see only one
+    kind of source; null where there is no router beside an engine."""
 
     near: Grid
-    whole: Grid
+    read: Callable[[int, int], Grid]
     engines: Callable[[int, int], Grid] | None
     routers: Callable[[int, int], Grid] | None
 
 
 def failing(views: Views, tick: int) -> Iterable[Check]:
     """The checks that fail just before `tick`."""
-    grid = views.near if tick == views.near.end_s else views.whole
-    first = tick - REACH_S - grid.first_s
-    columns = slice(first, first + REACH_S)
-    if not grid.heard[:, columns].any():
+    grid = views.near if tick == views.near.end_s else views.read(tick - REACH_S, tick)
+    if not len(grid.replicas):
         return ()
-    fields = _Fields(grid, columns)
+    fields = _Fields(grid)
     found = []
     restarted = {one.replica for one in grid.restarts if tick - SPAN_S - 1 < one.at_s < tick}
     if _breaks_conservation(fields, restarted):
@@ -114,14 +112,12 @@ def failing(views: Views, tick: int) -> Iterable[Check]:
 
 @dataclass(frozen=True, slots=True)
 class _Fields:
-    """The columns of a grid that end before a tick."""
+    """A grid's fields by name."""
 
     grid: Grid
-    columns: slice
 
     def __getitem__(self, name: str) -> Matrix:
-        matrix = self.grid.arrivals if name == "arrivals" else self.grid.field(name)
-        return matrix[:, self.columns]
+        return self.grid.arrivals if name == "arrivals" else self.grid.field(name)
 
     @property
     def inflight(self) -> Matrix:
@@ -176,11 +172,12 @@ def _has_stuck_queue(fields: _Fields) -> bool:
 
 def _alternates(fields: _Fields) -> bool:
     """Whether a replica's counts jump to and fro between two steady sequences: two counters under one name."""
-    for name in ("input_tokens", "output_tokens", "completions"):
+    names = ("input_tokens", "output_tokens", "completions")
+    last = np.array([fields[name][:, -2:] for name in names])
+    if not (last.max(axis=2) >= ALTERNATING_RATIO * last.min(axis=2)).any():
+        return False
+    for name in names:
         counts = fields[name][:, -ALTERNATING_S:]
-        last = counts[:, -2:]
-        if not (last.max(axis=1) >= ALTERNATING_RATIO * last.min(axis=1)).any():
-            continue
         even, odd = counts[:, ::2], counts[:, 1::2]
         low = np.minimum(even.max(axis=1), odd.max(axis=1))
         high = np.maximum(even.min(axis=1), odd.min(axis=1))

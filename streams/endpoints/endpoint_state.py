@@ -14,6 +14,7 @@ from records.scaling_memory import ScalingMemory
 from records.signals import ObservedOutcome
 from records.supply_memory import SupplyMemory, TargetMemory
 from records.telemetry import TargetObserved
+from streams.endpoints.blocks import BlockBook
 from streams.endpoints.cross_checks import CheckBook
 from streams.endpoints.skew import EndpointSources
 from streams.endpoints.supply import SupplyState
@@ -61,6 +62,7 @@ class EndpointState:
     first_offsets: dict[str, int] = field(default_factory=dict)
     last_heard: dict[str, int] = field(default_factory=dict)
     checks: CheckBook = field(default_factory=CheckBook)
+    blocks: BlockBook = field(default_factory=BlockBook)
 
     @classmethod
     def new(cls, policy: EndpointPolicy) -> "EndpointState":
@@ -158,6 +160,11 @@ class EndpointState:
                 observed=outcome.observed,
             )
         return True
+
+    def doubt(self, at_s: int) -> None:
+        """A sample came for a second that a tick has looked at."""
+        self.checks.doubt(at_s)
+        self.blocks.doubt(at_s)
 
     def note_heard(self, heard: dict[str, int], tick: int) -> None:
         """Remember the newest second of each replica, and forget those that are gone."""

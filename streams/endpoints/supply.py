@@ -1,7 +1,7 @@
 """The endpoint's replicas as ReplicaChanged tells of them, and, where nothing does, as their samples do."""
 
 import math
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import msgspec
@@ -98,6 +98,10 @@ class SupplyState:
                 and (replica not in heard or heard[replica][2] < newest - INFERRED_FRESH_S)
             ):
                 del self.replicas[replica]
+
+    def knows(self, names: Sequence[str]) -> bool:
+        """Whether these are all the replicas there are."""
+        return len(names) == len(self.replicas) and all(name in self.replicas for name in names)
 
     def forget_gone(self, heard: Mapping[str, tuple[str, int, int]], before_s: int) -> None:
         """Drop replicas that have been gone since before `before_s` and whose samples have ended too."""

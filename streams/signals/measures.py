@@ -11,9 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from records.enums import Percentile
+from streams.endpoints.matrices import PRESENT
 from streams.signals.readings import WindowReading
 from streams.signals.ready import FRESH_COVERAGE
-from streams.signals.tallies import Tally, tally, tally_mask
+from streams.signals.tallies import Ints, Tally, tally_mask
 from streams.windows.histograms import quantile
 
 Matrix = NDArray[np.float64]
@@ -66,7 +67,7 @@ def _gateway_share(reading: WindowReading, field: str) -> tuple[float, float] | 
 
     Its seconds are those since it was first heard in them. One whose last word was that it holds nothing may be silent.
     """
-    if not reading.grid.has_gateway:
+    if not reading.tick.near.has_gateway:
         return None
     recent = reading.tick.recent.gateway(field)
     ever = np.flatnonzero(~np.isnan(recent))
@@ -101,7 +102,7 @@ def inflight(reading: WindowReading) -> Measured:
         return inside
     rejections = reading.tally("rejections")
     turned_away = fsum(rejections.sums.tolist())
-    if reading.grid.has_gateway:
+    if reading.tick.near.has_gateway:
         turned_away += float(np.nansum(reading.gateway("rejections")))
     if not turned_away:
         return inside
@@ -112,9 +113,7 @@ def inflight(reading: WindowReading) -> Measured:
 
 def throughput(reading: WindowReading) -> Measured:
     """Output tokens a second; unknown in seconds of which nothing was streamed."""
-    tokens = reading.grid.field("output_tokens")
-    streamed = np.where(reading.grid.field("streamed_fraction") == 0, np.nan, tokens)
-    return total(reading, tally(streamed, reading.seconds))
+    return total(reading, reading.tally("streamed_tokens"))
 
 
 def gpu_mean(reading: WindowReading, which: int) -> Measured:
@@ -140,9 +139,7 @@ def gpu_mean(reading: WindowReading, which: int) -> Measured:
 
 def cache_hit_rate(reading: WindowReading) -> Measured:
     """The mean over ready replicas of cached / input tokens; undefined where no replica read a token."""
-    cached, tokens = reading.grid.field("cached_tokens"), reading.grid.field("input_tokens")
-    hits = tally(np.where(np.isnan(tokens), np.nan, cached), reading.seconds)
-    reads = tally(np.where(np.isnan(cached), np.nan, tokens), reading.seconds)
+    hits, reads = reading.tally("hits"), reading.tally("reads")
     coverage = reads.coverage(reading.seconds)
     used = reads.ready_sums > 0
     if not used.any():
@@ -159,44 +156,43 @@ def latency(reading: WindowReading, field: str, percentile: Percentile) -> Measu
     empty = known_empty(reading)
     if empty is not None:
         return Measured(None, empty, is_undefined=True)
-    grid = reading.grid
-    heard = grid.heard
+    heard = reading.tally("heard")
     found = quantile(reading.histogram(field), _FRACTIONS[percentile])
-    streams = _streams(reading) if found is not None and field in _NEEDS_STREAMS else None
-    if found is None or (streams is not None and not (heard & streams).any()):
-        return Measured(None, _share(reading, heard))
+    if found is None:
+        return Measured(None, heard.coverage(reading.seconds))
+    if field in _NEEDS_STREAMS and reading.tally("unstreamed").is_known:
+        return _streamed_latency(reading, field, found.value)
+    speaks = reading.tally(PRESENT + field).counts > 0
+    counts = np.where(speaks | ~(reading.tally("completions").sums > 0), heard.ready_counts, 0)
+    return _covered(reading, counts, found.value)
+
+
+def _covered(reading: WindowReading, counts: Ints, value: float) -> Measured:
+    """`counts` (replicas,): the ready seconds that the value stands for."""
+    seconds = reading.seconds.seconds
+    coverage = int(counts.sum()) / seconds if seconds else 1.0
+    return Measured(value, coverage, int(np.count_nonzero(counts)))
+
+
+def _streamed_latency(reading: WindowReading, field: str, value: float) -> Measured:
+    """Of a latency that only streamed answers have: seconds of which nothing was streamed are not covered."""
+    grid = reading.grid
+    streamed = grid.heard & ~(grid.field("streamed_fraction") == 0)
+    if not streamed.any():
+        return Measured(None, reading.tally("heard").coverage(reading.seconds))
     speaks = grid.present(field).any(axis=1) | ~(reading.tally("completions").sums > 0)
-    known = heard & speaks[:, None] if streams is None else heard & speaks[:, None] & streams
-    counts = tally_mask(known, reading.seconds)
-    coverage = int(counts.sum()) / reading.seconds.seconds if reading.seconds.seconds else 1.0
-    return Measured(found.value, coverage, int(np.count_nonzero(counts)))
-
-
-def _streams(reading: WindowReading) -> Mask | None:
-    """bool (replicas, seconds): all but where it is known that nothing was streamed; null where that is everywhere."""
-    unstreamed = reading.grid.field("streamed_fraction") == 0
-    return ~unstreamed if unstreamed.any() else None
-
-
-def _share(reading: WindowReading, mask: Mask) -> float:
-    """The share of the ready replicas' seconds that a mask marks."""
-    seconds = reading.seconds
-    return int(tally_mask(mask, seconds).sum()) / seconds.seconds if seconds.seconds else 0.0
+    return _covered(reading, tally_mask(streamed & speaks[:, None], reading.seconds), value)
 
 
 def known_empty(reading: WindowReading) -> float | None:
     """The coverage of the known zeros of ACTIVITY, null where any is above zero or too little is known to say so."""
     if any(reading.tally(name).is_above_zero() for name in ACTIVITY):
         return None
-    grid = reading.grid
-    if grid.has_gateway and any(np.nansum(reading.gateway(name)) > 0 for name in ACTIVITY):
+    if reading.tick.near.has_gateway and any(np.nansum(reading.gateway(name)) > 0 for name in ACTIVITY):
         return None
     if reading.seconds.seconds:
-        idle: Mask = grid.arrivals == 0
-        for name in ACTIVITY[:-1]:
-            idle &= grid.field(name) == 0
-        coverage = _share(reading, idle)
+        coverage = reading.tally("idle").coverage(reading.seconds)
     else:
-        heard = grid.gateway_heard
+        heard = reading.grid.gateway_heard
         coverage = int(np.count_nonzero(heard)) / len(heard)
     return coverage if coverage >= FRESH_COVERAGE else None

@@ -7,12 +7,15 @@ import numpy as np
 
 from records.enums import ReplicaState
 from records.policy import EndpointPolicy
+from streams.endpoints.blocks import BlockBook
 from streams.endpoints.cross_checks import REACH_S, Check, Finding, Views
 from streams.endpoints.endpoint_state import STALE_S, EndpointState
 from streams.endpoints.endpoint_windows import EndpointWindow
 from streams.endpoints.gpus import GpuWindows
-from streams.signals.ready import make_roster, ready_seconds
-from streams.signals.tallies import Matrix, Tally, tally
+from streams.endpoints.matrices import Matrix, matrix_of
+from streams.endpoints.ticks import TICK_S
+from streams.signals.ready import Roster, make_roster, ready_seconds
+from streams.signals.tallies import Tally, tally, tally_of_ready
 from streams.windows.grid import Grid
 from streams.windows.histograms import MergedHistogram
 
@@ -28,8 +31,8 @@ _NO_SERVER = frozenset(
 
 
 class WindowReading:
-    """One window of a tick: its grid, the seconds in which replicas were ready, and the newest cross-check that failed
-    in it. What was added up once is kept.
+    """One window of a tick: the seconds in which replicas were ready, what their fields add up to, and the newest
+    cross-check that failed in it.
 
     `observed_s` is how much of it has been read: the seconds before an endpoint's first record are unknown, not zero.
     """
@@ -37,12 +40,20 @@ class WindowReading:
     def __init__(self, tick: "TickReading", length_s: int) -> None:
         self.tick, self.length_s = tick, length_s
         self.first_s = tick.tick - length_s
-        whole, roster = (tick.near, tick.near_roster) if length_s <= REACH_S else (tick.grid, tick.roster)
-        self.grid = whole if self.first_s == whole.first_s else whole.since(self.first_s)
-        self.seconds = ready_seconds(roster, self.first_s, tick.tick)
+        self._is_near = length_s <= REACH_S
+        self.roster = tick.near_roster if self._is_near or tick.blocks is not None else tick.roster
+        self.seconds = ready_seconds(self.roster, self.first_s, tick.tick)
         self.observed_s = min(length_s, max(1, tick.tick - tick.state.observed_from_s))
+        has_blocks = not self._is_near and length_s % TICK_S == 0
+        is_simple = self.seconds.ready is None and self.seconds.alive is None
+        self._blocks = tick.blocks if has_blocks and is_simple else None
         self._tallies: dict[str, Tally] = {}
         self._histograms: dict[str, MergedHistogram] = {}
+
+    @cached_property
+    def grid(self) -> Grid:
+        whole = self.tick.near if self._is_near else self.tick.grid
+        return whole if self.first_s == whole.first_s else whole.since(self.first_s)
 
     @property
     def observed_share(self) -> float:
@@ -53,17 +64,17 @@ class WindowReading:
         return self.tick.failed_check(self)
 
     def tally(self, name: str) -> Tally:
-        """A field's sums by replica; `inflight` is running + waiting, `arrivals` follow from others where nobody
-        counts them."""
+        """A field's sums by replica; `name` as in `matrix_of`."""
         found = self._tallies.get(name)
         if found is None:
-            grid = self.grid
-            if name == "inflight":
-                matrix = grid.field("running") + grid.field("waiting")
-            else:
-                matrix = grid.arrivals if name == "arrivals" else grid.field(name)
-            found = self._tallies[name] = tally(matrix, self.seconds)
+            found = self._tallies[name] = self._add_up(name)
         return found
+
+    def _add_up(self, name: str) -> Tally:
+        if self._blocks is None:
+            return tally(matrix_of(self.grid, name), self.seconds)
+        sums, counts = self._blocks.window(name, self.length_s // TICK_S, self.tick.read)
+        return tally_of_ready(sums, counts, self.length_s)
 
     def gateway(self, name: str) -> Matrix:
         """float64 (seconds,), NaN = unknown: a field of requests that no replica has; none of them runs, so what waits
@@ -76,33 +87,65 @@ class WindowReading:
     def histogram(self, field: str) -> MergedHistogram:
         found = self._histograms.get(field)
         if found is None:
-            found = self._histograms[field] = self.grid.histogram(field)
+            found = None
+            if self._blocks is not None:
+                found = self._blocks.histogram(field, self.length_s // TICK_S, self.tick.read)
+            if found is None:
+                found = self.grid.histogram(field)
+            self._histograms[field] = found
         return found
 
 
 class TickReading:
-    """Everything that the signal of one tick is made of; read before the windows change again."""
+    """Everything that the signal of one tick is made of; read before the windows change again.
+
+    Most of it is read of the last seconds alone (`near`): what is far back lies far apart in memory, and is there in
+    `blocks` already. They are null where an endpoint is not plain (`Grid.is_plain`), or a replica of its windows was
+    silent for the last seconds; the whole `grid` is then read.
+    """
 
     def __init__(self, state: EndpointState, window: EndpointWindow, tick: int, offset: int) -> None:
         """`offset`: of telemetry.requests, what is before it had been read."""
         self.state, self.tick = state, tick
         self._window = window
         self.quarantined = state.sources.quarantined(offset)
-        self.grid = window.requests.grid(state.endpoint, tick - state.span_s, tick, self.quarantined)
-        # Most fields are read of the last seconds alone: what is far back lies far apart in memory.
-        self.near = window.requests.grid(state.endpoint, tick - REACH_S, tick, self.quarantined)
+        self.near = self.read(tick - REACH_S, tick)
+        self.blocks = self._find_blocks()
         self._learn_replicas()
         ready = [name for name, known in state.supply.replicas.items() if known.state is ReplicaState.READY]
         patience_s = state.policy.patience_seconds
         self.ready: tuple[str, ...] = tuple(sorted(ready))
         self.unheard = tuple(name for name in self.ready if tick - state.unheard_since_s(name) >= patience_s)
         self.counted = tuple(name for name in self.ready if name not in self.unheard)
-        self.roster = make_roster(self.grid.replicas, state.supply.replicas, self.counted)
         self.near_roster = make_roster(self.near.replicas, state.supply.replicas, self.counted)
         self._windows: dict[int, WindowReading] = {}
         self.findings: tuple[Finding, ...] = state.checks.look(
             self._views(), tick, tick - state.span_s, self.quarantined
         )
+
+    def read(self, first_s: int, end_s: int) -> Grid:
+        return self._window.requests.grid(self.state.endpoint, first_s, end_s, self.quarantined)
+
+    @cached_property
+    def grid(self) -> Grid:
+        """All seconds that a window or a check may ask for."""
+        return self.read(self.tick - self.state.span_s, self.tick)
+
+    @cached_property
+    def roster(self) -> Roster:
+        return make_roster(self.grid.replicas, self.state.supply.replicas, self.counted)
+
+    def _find_blocks(self) -> BlockBook | None:
+        """The endpoint's blocks, moved on to this tick."""
+        state, near = self.state, self.near
+        version = self._window.requests.version(state.endpoint)
+        if near.is_plain and state.blocks.follow(near, version, state.span_s, self.read):
+            return state.blocks
+        if near.is_plain and self.grid.replicas == near.replicas:
+            state.blocks.begin(self.tick, version, near.replicas, state.span_s)
+            return state.blocks
+        state.blocks.forget()
+        return None
 
     @property
     def policy(self) -> EndpointPolicy:
@@ -133,6 +176,8 @@ class TickReading:
         for finding in reversed(self.findings):
             if finding.tick > reading.first_s:
                 return finding.check
+        if self.near.is_plain:
+            return None
         grid = reading.grid
         if any(pair.replica in self.counted or not pair.replica for pair in grid.two_processes):
             return Check.TWO_PROCESSES
@@ -154,7 +199,12 @@ class TickReading:
 
     def _learn_replicas(self) -> None:
         """Let the supply know of replicas that only samples tell of."""
-        state, grid = self.state, self.grid
+        state, near = self.state, self.near
+        if self.blocks is not None and near.heard[:, -1].all() and state.supply.knows(near.replicas):
+            # The steady case: all of them spoke a moment ago, and none is new.
+            state.last_heard.update(dict.fromkeys(near.replicas, self.tick - 1))
+            return
+        grid = self.grid if self.blocks is None else near
         heard = _heard(grid)
         kept = frozenset(grid.quarantined)
         state.supply.infer(heard, kept)
@@ -162,12 +212,14 @@ class TickReading:
         state.note_heard({name: last for name, (_, _, last) in heard.items()}, self.tick)
 
     def _views(self) -> Views:
+        if not self.near.has_routers:
+            return Views(self.near, self.read, None, None)
         names = self._window.requests.sources(self.state.endpoint)
         engines = frozenset(name for name in names if name[1] == "engine")
         routers = names - engines
         if not engines or not routers:
-            return Views(self.near, self.grid, None, None)
-        return Views(self.near, self.grid, self._only(routers), self._only(engines))
+            return Views(self.near, self.read, None, None)
+        return Views(self.near, self.read, self._only(routers), self._only(engines))
 
     def _only(self, silenced: frozenset[tuple[str, str, str]]) -> Callable[[int, int], Grid]:
         """Grids of what is neither in `silenced` nor quarantined."""

@@ -20,12 +20,16 @@ _ALWAYS_S = 2**60
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Roster:
-    """The replicas of a grid, in its order: each is ready from `ready_s` on (never, if it is not ready now or given up
-    hearing), and alive before `ended_s`. `silent_s`: since when the ready ones are ready that the grid has not."""
+    """The replicas `names` of a grid, in its order: each is ready from `ready_s` on (never, if it is not ready now or
+    given up hearing), and alive before `ended_s`; `last_ready_s` and `first_ended_s` are the latest and the earliest of
+    these. `silent_s`: since when the ready ones are ready that the grid has not."""
 
+    names: tuple[str, ...]
     ready_s: Ints
     ended_s: Ints
     silent_s: tuple[int, ...]
+    last_ready_s: int
+    first_ended_s: int
 
 
 def make_roster(names: Sequence[str], replicas: Mapping[str, ReplicaMemory], counted: Sequence[str]) -> Roster:
@@ -44,7 +48,14 @@ def make_roster(names: Sequence[str], replicas: Mapping[str, ReplicaMemory], cou
         known = replicas.get(name)
         if known is not None and known.state in _ENDED:
             ended_s[index] = known.since_s
-    return Roster(np.array(ready_s, np.int64), np.array(ended_s, np.int64), tuple(silent))
+    return Roster(
+        tuple(names),
+        np.array(ready_s, np.int64),
+        np.array(ended_s, np.int64),
+        tuple(silent),
+        max(ready_s, default=0),
+        min(ended_s, default=_ALWAYS_S),
+    )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -66,9 +77,12 @@ class ReadySeconds:
 
 def ready_seconds(roster: Roster, first_s: int, end_s: int) -> ReadySeconds:
     length = end_s - first_s
+    silent = sum(length - min(length, max(0, since_s - first_s)) for since_s in roster.silent_s)
+    if roster.last_ready_s <= first_s and roster.first_ended_s >= end_s:
+        heard = length * len(roster.names)
+        return ReadySeconds(np.full(len(roster.names), length), heard, heard + silent, None, None)
     starts = np.minimum(np.maximum(roster.ready_s - first_s, 0), length)
     expected = length - starts
-    silent = sum(length - min(length, max(0, since_s - first_s)) for since_s in roster.silent_s)
     column = np.arange(length)
     ready = column >= starts[:, None] if starts.any() else None
     alive = column < (roster.ended_s - first_s)[:, None] if (roster.ended_s < end_s).any() else None

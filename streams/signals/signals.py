@@ -18,7 +18,6 @@ from streams.endpoints.skew import SourceState, is_well
 from streams.endpoints.supply import has_given_up, is_starting
 from streams.signals.readings import TickReading, WindowReading
 from streams.signals.ready import FRESH_COVERAGE
-from streams.signals.tallies import tally_mask
 from streams.signals.values import read_values
 from streams.windows.histograms import quantile
 
@@ -107,14 +106,16 @@ def _blockers(reading: TickReading, down: WindowReading) -> tuple[DownBlocker, .
         for name in reading.counted
         if (restarted_s := state.supply.replicas[name].restarted_s) is not None and restarted_s > tick - length_s
     }
-    for one in down.grid.restarts:
+    for one in () if reading.near.is_plain else down.grid.restarts:
         if one.replica in reading.counted:
             restarted[one.replica] = max(one.at_s, restarted.get(one.replica, 0))
     found += [
         DownBlocker(kind="restart", replica=name, until_s=at_s + length_s) for name, at_s in sorted(restarted.items())
     ]
     found += [DownBlocker(kind="coverage", replica=name) for name in _uncovered(reading, down)]
-    suspect = {pair.replica for pair in down.grid.two_processes} | set(down.grid.quarantined)
+    suspect: set[str] = set()
+    if not reading.near.is_plain:
+        suspect = {pair.replica for pair in down.grid.two_processes} | set(down.grid.quarantined)
     found += [
         DownBlocker(kind="suspect", replica=name) for name in sorted(suspect) if not name or name in reading.counted
     ]
@@ -123,9 +124,8 @@ def _blockers(reading: TickReading, down: WindowReading) -> tuple[DownBlocker, .
 
 def _uncovered(reading: TickReading, down: WindowReading) -> list[str]:
     """Ready replicas that were heard in less than FRESH_COVERAGE of their ready seconds in the window."""
-    grid, seconds = down.grid, down.seconds
-    short = tally_mask(grid.heard, seconds) < FRESH_COVERAGE * seconds.expected
-    covered = {name for name, is_short in zip(grid.replicas, short.tolist(), strict=True) if not is_short}
+    short = down.tally("heard").ready_counts < FRESH_COVERAGE * down.seconds.expected
+    covered = {name for name, is_short in zip(down.roster.names, short.tolist(), strict=True) if not is_short}
     replicas = reading.state.supply.replicas
     return [name for name in reading.counted if name not in covered and replicas[name].since_s < reading.tick]
 
@@ -135,7 +135,7 @@ def _drain_order(reading: TickReading, up: WindowReading) -> tuple[DrainCandidat
     inflight = up.tally("inflight")
     hits, tokens = up.tally("cached_tokens").ready_sums.tolist(), up.tally("input_tokens").ready_sums.tolist()
     sums, counts = inflight.ready_sums.tolist(), inflight.ready_counts.tolist()
-    place = {name: index for index, name in enumerate(up.grid.replicas)}
+    place = {name: index for index, name in enumerate(up.roster.names)}
     found = []
     for name in reading.ready:
         index = place.get(name)
@@ -169,7 +169,7 @@ def _sources(reading: TickReading, offset: int) -> tuple[SourceSignal, ...]:
         if silent_s > SILENT_S and not any(key[0] == name for key in found):
             was_heard = state.last_heard.get(name, 0) >= tick - reading.recent.length_s
             found[name, Source.ENGINE, name] = _Suspicion(ValueState.STALE if was_heard else ValueState.UNKNOWN)
-    for pair in reading.grid.two_processes:
+    for pair in () if reading.near.is_plain else reading.grid.two_processes:
         key = pair.replica, Source.ROUTER if pair.reporter is not None else Source.ENGINE, pair.reporter or pair.replica
         found[key] = _Suspicion(ValueState.SUSPECT)
     return tuple(

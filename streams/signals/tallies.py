@@ -61,6 +61,13 @@ def tally(matrix: Matrix, seconds: ReadySeconds) -> Tally:
     return Tally(sums, counts, _masked_sums(matrix, ready), np.count_nonzero(ready, axis=1))
 
 
+def tally_of_ready(sums: Matrix, counts: Matrix, length_s: int) -> Tally:
+    """Of `length_s` seconds in all of which all replicas were ready."""
+    is_whole = len(sums) > 0 and bool((counts == length_s).all())
+    whole = counts.astype(np.int64)
+    return Tally(sums, whole, sums, whole, is_whole)
+
+
 def tally_mask(mask: Mask, seconds: ReadySeconds) -> Ints:
     """(replicas,): how many ready seconds `mask` (replicas, seconds) marks."""
     counts: Ints = np.count_nonzero(mask if seconds.ready is None else mask & seconds.ready, axis=1)

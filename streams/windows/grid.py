@@ -82,6 +82,17 @@ class Grid:
         return tuple(order.of((replica, None))[-1].epoch for replica in self.replicas)
 
     @property
+    def is_plain(self) -> bool:
+        """Whether every speaker has one epoch, no source is quarantined, and no router speaks of requests that no
+        replica has."""
+        return not (self._has_gateway or self._source.reader.restarted or self._source.is_quarantining)
+
+    @property
+    def has_routers(self) -> bool:
+        """Whether any router speaks of the endpoint's replicas."""
+        return bool((self._source.reader.router_segment >= 0).any())
+
+    @property
     def has_gateway(self) -> bool:
         """Whether any router speaks of requests that no replica has."""
         return self._has_gateway

@@ -94,6 +94,7 @@ class GridSource:
         self.reader, self.stretch = reader, stretch
         self.spoke = reader.buckets.heard(stretch)
         """bool (series, seconds): where there is a sample of a source that is not quarantined."""
+        self.is_quarantining = bool(quarantined)
         self.quarantined = self._silence(quarantined) if quarantined else ()
         self.newest_rank = self._newest_rank() if reader.restarted else None
         """int64 (speakers, seconds): the newest epoch that spoke, -1 for none; None where nobody has two."""

@@ -131,6 +131,11 @@ class Windows:
         rows = known.rows if known is not None else ()
         return frozenset((key.replica, key.source, key.reporter) for key in rows)
 
+    def version(self, endpoint: str) -> int:
+        """Rises with each change of who speaks, and with which epochs."""
+        known = self._table.endpoints.get(endpoint)
+        return -1 if known is None else known.version
+
     def epochs(self, endpoint: str) -> tuple[EpochSeen, ...]:
         """What a restarted worker has to know of the epochs' order, for `restore_epochs`."""
         known = self._table.endpoints.get(endpoint)
