@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streams.endpoints.matrices import Matrix, matrix_of
+from streams.endpoints.ready import Roster
 from streams.endpoints.ticks import TICK_S
 from streams.windows.grid import Grid
 from streams.windows.histograms import EMPTY, MergedHistogram
@@ -46,78 +47,144 @@ class HistogramBlocks:
         )
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class WindowSums:
+    """Of each replica, (replicas,): the sum and the number of known seconds, of those in which it was alive, and of
+    those in which it was ready (the same arrays where these are all)."""
+
+    sums: Matrix
+    counts: Matrix
+    ready_sums: Matrix
+    ready_counts: Matrix
+
+
+@dataclass(slots=True, eq=False)
+class _Cubes:
+    """(fields, replicas, blocks) each: as WindowSums, by field and block."""
+
+    sums: Cube
+    counts: Cube
+    ready_sums: Cube
+    ready_counts: Cube
+
+    @property
+    def are_all_ready(self) -> bool:
+        return self.ready_sums is self.sums
+
+    def move_on(self, kept: int, newer: "_Cubes") -> None:
+        """Drop the oldest block, keep the next `kept` and put the newer ones behind them."""
+        if self.are_all_ready and not newer.are_all_ready:
+            self.ready_sums, self.ready_counts = self.sums.copy(), self.counts.copy()
+        moved = [(self.sums, newer.sums), (self.counts, newer.counts)]
+        if not self.are_all_ready:
+            moved += [(self.ready_sums, newer.ready_sums), (self.ready_counts, newer.ready_counts)]
+        for cube, behind in moved:
+            cube[:, :, :kept] = cube[:, :, 1 : kept + 1]
+            cube[:, :, kept:] = behind
+
+    def with_field(self, newer: "_Cubes") -> "_Cubes":
+        sums, counts = np.concatenate((self.sums, newer.sums)), np.concatenate((self.counts, newer.counts))
+        if (self.are_all_ready or not len(self.sums)) and newer.are_all_ready:
+            return _Cubes(sums, counts, sums, counts)
+        ready_sums = np.concatenate((self.ready_sums, newer.ready_sums))
+        return _Cubes(sums, counts, ready_sums, np.concatenate((self.ready_counts, newer.ready_counts)))
+
+    def last(self, count: int) -> "_Window":
+        sums, counts = self.sums[:, :, -count:].sum(axis=2), self.counts[:, :, -count:].sum(axis=2)
+        if self.are_all_ready:
+            return _Window(sums, counts, sums, counts)
+        ready_sums = self.ready_sums[:, :, -count:].sum(axis=2)
+        return _Window(sums, counts, ready_sums, self.ready_counts[:, :, -count:].sum(axis=2))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Window:
+    """(fields, replicas) each: as WindowSums, by field."""
+
+    sums: Matrix
+    counts: Matrix
+    ready_sums: Matrix
+    ready_counts: Matrix
+
+    def of(self, place: int) -> WindowSums:
+        sums, counts = self.sums[place], self.counts[place]
+        if self.ready_sums is self.sums:
+            return WindowSums(sums, counts, sums, counts)
+        return WindowSums(sums, counts, self.ready_sums[place], self.ready_counts[place])
+
+
+def _empty(replicas: int, blocks: int) -> _Cubes:
+    nothing = np.zeros((0, replicas, blocks))
+    return _Cubes(nothing, nothing, nothing, nothing)
+
+
 @dataclass(slots=True)
 class BlockBook:
-    """One endpoint's blocks up to `tick`, of the replicas `names`; `version` is that of its series in the windows.
+    """One endpoint's last `count` blocks up to `tick`, of the replicas of `roster`; `version` is that of its series in
+    the windows.
 
-    `places` has where each field is in `sums` and `counts`, both (fields, replicas, blocks): the sum of a block's known
-    seconds, and their number. Fields are added up from the moment somebody asks for them.
+    `places` has where each field is in `cubes`. Fields are added up from the moment somebody asks for them.
     """
 
     tick: int = 0
     version: int = NO_VERSION
-    names: tuple[str, ...] = ()
+    roster: Roster | None = None
     count: int = 0
     changed_s: int = UNCHANGED_S
     places: dict[str, int] = field(default_factory=dict)
-    sums: Cube = field(default_factory=lambda: np.zeros((0, 0, 0)))
-    counts: Cube = field(default_factory=lambda: np.zeros((0, 0, 0)))
+    cubes: _Cubes = field(default_factory=lambda: _empty(0, 0))
     histograms: dict[str, HistogramBlocks] = field(default_factory=dict)
-    _windows: dict[int, tuple[Cube, Cube]] = field(default_factory=dict)
+    _windows: dict[int, _Window] = field(default_factory=dict)
 
     def doubt(self, at_s: int) -> None:
         """A second before the last tick has changed."""
         self.changed_s = min(self.changed_s, at_s)
 
-    def forget(self) -> None:
-        self.version = NO_VERSION
+    def begin(self, tick: int, version: int, roster: Roster, span_s: int) -> None:
+        """Start with nothing added up, for windows of up to `span_s`."""
+        self.tick, self.version, self.roster = tick, version, roster
+        self.count, self.changed_s = span_s // TICK_S, UNCHANGED_S
+        self.cubes = _empty(len(roster.names), self.count)
         self.places.clear()
         self.histograms.clear()
         self._windows.clear()
 
-    def begin(self, tick: int, version: int, names: tuple[str, ...], span_s: int) -> None:
-        """Start with nothing added up, for windows of up to `span_s`."""
-        self.forget()
-        self.tick, self.version, self.names = tick, version, names
-        self.count, self.changed_s = span_s // TICK_S, UNCHANGED_S
-        self.sums = self.counts = np.zeros((0, len(names), self.count))
+    def can_follow(self, near: Grid, version: int, span_s: int) -> bool:
+        """Whether these are the blocks before the tick at the end of `near`, and of the same replicas."""
+        is_next = self.tick + TICK_S == near.end_s and self.count == span_s // TICK_S
+        return is_next and version == self.version and self.roster is not None and near.replicas == self.roster.names
 
-    def follow(self, near: Grid, version: int, span_s: int, read: ReadGrid) -> bool:
-        """Move on to the end of `near`, a grid of the last seconds; False if it has to begin anew."""
+    def follow(self, near: Grid, roster: Roster, read: ReadGrid) -> bool:
+        """Move on to the end of `near`, a grid of the last seconds; False where it has to begin anew."""
         tick = near.end_s
-        is_next = version == self.version and self.tick + TICK_S == tick and self.count == span_s // TICK_S
-        if not is_next or near.replicas != self.names:
-            return False
         oldest_s = tick - self.count * TICK_S
         first_s = max(oldest_s, min(self.tick, self.changed_s // TICK_S * TICK_S))
         newer = near.since(first_s) if first_s >= near.first_s else read(first_s, tick)
-        if newer.replicas != self.names:
+        if newer.replicas != roster.names or not roster.is_like(self.roster):
             return False
         kept = (first_s - oldest_s) // TICK_S
         if self.places:
-            _move_on(self.sums, self.counts, kept, _blocks_of(newer, self.places))
+            self.cubes.move_on(kept, _cubes_of(newer, self.places, roster))
         for name, made in self.histograms.items():
             again = _histograms_of(name, range(first_s, tick, TICK_S), newer, read)
             self.histograms[name] = HistogramBlocks((*made.blocks[1 : 1 + kept], *again))
-        self.tick, self.changed_s = tick, UNCHANGED_S
+        self.tick, self.roster, self.changed_s = tick, roster, UNCHANGED_S
         self._windows.clear()
         return True
 
-    def window(self, name: str, count: int, read: ReadGrid) -> tuple[Matrix, Matrix]:
-        """A field's sums and numbers of known seconds over the last `count` blocks, (replicas,) each; `name` as in
-        `matrix_of`."""
+    def window(self, name: str, count: int, read: ReadGrid) -> WindowSums:
+        """A field over the last `count` blocks; `name` as in `matrix_of`."""
         place = self.places.get(name)
         if place is None:
+            assert self.roster is not None
             whole = read(self.tick - self.count * TICK_S, self.tick)
-            sums, counts = _blocks_of(whole, (name,))
-            self.sums, self.counts = np.concatenate((self.sums, sums)), np.concatenate((self.counts, counts))
+            self.cubes = self.cubes.with_field(_cubes_of(whole, (name,), self.roster))
             place = self.places[name] = len(self.places)
             self._windows.clear()
         found = self._windows.get(count)
         if found is None:
-            found = self.sums[:, :, -count:].sum(axis=2), self.counts[:, :, -count:].sum(axis=2)
-            self._windows[count] = found
-        return found[0][place], found[1][place]
+            found = self._windows[count] = self.cubes.last(count)
+        return found.of(place)
 
     def histogram(self, name: str, count: int, read: ReadGrid) -> MergedHistogram | None:
         """A field's histogram over the last `count` blocks; null where their bounds differ."""
@@ -128,23 +195,25 @@ class BlockBook:
         return found.merged(count)
 
 
-def _move_on(sums: Cube, counts: Cube, kept: int, newer: tuple[Cube, Cube]) -> None:
-    """Drop the oldest block, keep the next `kept` and put the newer ones behind them."""
-    for cube, behind in zip((sums, counts), newer, strict=True):
-        cube[:, :, :kept] = cube[:, :, 1 : kept + 1]
-        cube[:, :, kept:] = behind
-
-
-def _blocks_of(grid: Grid, names: Iterable[str]) -> tuple[Cube, Cube]:
-    """Sums and counts of a grid whose length is a multiple of TICK_S; each block is added up from left to right."""
+def _cubes_of(grid: Grid, names: Iterable[str], roster: Roster) -> _Cubes:
+    """Blocks of a grid whose length is a multiple of TICK_S."""
     cube = np.array([matrix_of(grid, name) for name in names])
     unknown = np.isnan(cube)
+    ready, alive = roster.masks(grid.first_s, grid.end_s)
+    sums, counts = _added(cube, unknown if alive is None else unknown | ~alive)
+    if ready is None and alive is None:
+        return _Cubes(sums, counts, sums, counts)
+    return _Cubes(sums, counts, *_added(cube, unknown if ready is None else unknown | ~ready))
+
+
+def _added(cube: Cube, left_out: NDArray[np.bool_]) -> tuple[Cube, Cube]:
+    """Sums and numbers of seconds by block, each added up from left to right."""
     counts = np.full((*cube.shape[:2], cube.shape[2] // TICK_S), float(TICK_S))
-    if unknown.any():
-        cube[unknown] = 0.0
+    if left_out.any():
+        cube = np.where(left_out, 0.0, cube)
         for second in range(TICK_S):
-            counts -= unknown[:, :, second::TICK_S]
-    sums = cube[:, :, ::TICK_S] + cube[:, :, 1::TICK_S]
+            counts -= left_out[:, :, second::TICK_S]
+    sums: Cube = cube[:, :, ::TICK_S] + cube[:, :, 1::TICK_S]
     for second in range(2, TICK_S):
         sums += cube[:, :, second::TICK_S]
     return sums, counts

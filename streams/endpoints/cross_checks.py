@@ -173,22 +173,19 @@ def _has_stuck_queue(fields: _Fields) -> bool:
 def _alternates(fields: _Fields) -> bool:
     """Whether a replica's counts jump to and fro between two steady sequences: two counters under one name."""
     names = ("input_tokens", "output_tokens", "completions")
-    last = np.array([fields[name][:, -2:] for name in names])
+    counts = np.array([fields[name][:, -ALTERNATING_S:] for name in names])
+    pairs = counts.reshape(*counts.shape[:2], -1, 2)
+    last = pairs[:, :, -1]
     if not (last.max(axis=2) >= ALTERNATING_RATIO * last.min(axis=2)).any():
         return False
-    for name in names:
-        counts = fields[name][:, -ALTERNATING_S:]
-        even, odd = counts[:, ::2], counts[:, 1::2]
-        low = np.minimum(even.max(axis=1), odd.max(axis=1))
-        high = np.maximum(even.min(axis=1), odd.min(axis=1))
-        apart = (low > 0) & (high >= ALTERNATING_MIN) & (high >= ALTERNATING_RATIO * low)
-        if apart.any():
-            steady = np.ones(len(counts), np.bool_)
-            for side in (even, odd):
-                steady &= side.max(axis=1) - side.min(axis=1) <= ALTERNATING_SPREAD * side.max(axis=1)
-            if (apart & steady).any():
-                return True
-    return False
+    # Each (counts, replicas, 2): of every other second, and of those between.
+    most, least = pairs.max(axis=2), pairs.min(axis=2)
+    low, high = most.min(axis=2), least.max(axis=2)
+    apart = (low > 0) & (high >= ALTERNATING_MIN) & (high >= ALTERNATING_RATIO * low)
+    if not apart.any():
+        return False
+    steady = (most - least <= ALTERNATING_SPREAD * most).all(axis=2)
+    return bool((apart & steady).any())
 
 
 def _all_zero(engines: Callable[[int, int], Grid], routers: Callable[[int, int], Grid], tick: int) -> bool:

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from records.enums import Percentile
 from streams.endpoints.matrices import PRESENT
+from streams.endpoints.ready import FRESH_COVERAGE
 from streams.signals.readings import WindowReading
-from streams.signals.ready import FRESH_COVERAGE
 from streams.signals.tallies import Ints, Tally, tally_mask
 from streams.windows.histograms import quantile
 

@@ -13,9 +13,9 @@ from streams.endpoints.endpoint_state import STALE_S, EndpointState
 from streams.endpoints.endpoint_windows import EndpointWindow
 from streams.endpoints.gpus import GpuWindows
 from streams.endpoints.matrices import Matrix, matrix_of
+from streams.endpoints.ready import ReadySeconds, Roster, make_roster
 from streams.endpoints.ticks import TICK_S
-from streams.signals.ready import Roster, make_roster, ready_seconds
-from streams.signals.tallies import Tally, tally, tally_of_ready
+from streams.signals.tallies import Tally, tally, tally_of
 from streams.windows.grid import Grid
 from streams.windows.histograms import MergedHistogram
 
@@ -42,11 +42,9 @@ class WindowReading:
         self.first_s = tick.tick - length_s
         self._is_near = length_s <= REACH_S
         self.roster = tick.near_roster if self._is_near or tick.blocks is not None else tick.roster
-        self.seconds = ready_seconds(self.roster, self.first_s, tick.tick)
+        self.seconds = ReadySeconds(self.roster, self.first_s, tick.tick)
         self.observed_s = min(length_s, max(1, tick.tick - tick.state.observed_from_s))
-        has_blocks = not self._is_near and length_s % TICK_S == 0
-        is_simple = self.seconds.ready is None and self.seconds.alive is None
-        self._blocks = tick.blocks if has_blocks and is_simple else None
+        self._blocks = tick.blocks if not self._is_near and length_s % TICK_S == 0 else None
         self._tallies: dict[str, Tally] = {}
         self._histograms: dict[str, MergedHistogram] = {}
 
@@ -73,8 +71,7 @@ class WindowReading:
     def _add_up(self, name: str) -> Tally:
         if self._blocks is None:
             return tally(matrix_of(self.grid, name), self.seconds)
-        sums, counts = self._blocks.window(name, self.length_s // TICK_S, self.tick.read)
-        return tally_of_ready(sums, counts, self.length_s)
+        return tally_of(self._blocks.window(name, self.length_s // TICK_S, self.tick.read), self.length_s)
 
     def gateway(self, name: str) -> Matrix:
         """float64 (seconds,), NaN = unknown: a field of requests that no replica has; none of them runs, so what waits
@@ -110,14 +107,17 @@ class TickReading:
         self._window = window
         self.quarantined = state.sources.quarantined(offset)
         self.near = self.read(tick - REACH_S, tick)
-        self.blocks = self._find_blocks()
-        self._learn_replicas()
+        version = window.requests.version(state.endpoint)
+        is_kept = self.near.is_plain and state.blocks.can_follow(self.near, version, state.span_s)
+        is_plain = is_kept or (self.near.is_plain and self.grid.replicas == self.near.replicas)
+        self._learn_replicas(self.near if is_plain and is_kept else self.grid)
         ready = [name for name, known in state.supply.replicas.items() if known.state is ReplicaState.READY]
         patience_s = state.policy.patience_seconds
         self.ready: tuple[str, ...] = tuple(sorted(ready))
         self.unheard = tuple(name for name in self.ready if tick - state.unheard_since_s(name) >= patience_s)
         self.counted = tuple(name for name in self.ready if name not in self.unheard)
         self.near_roster = make_roster(self.near.replicas, state.supply.replicas, self.counted)
+        self.blocks = self._blocks(version) if is_plain else None
         self._windows: dict[int, WindowReading] = {}
         self.findings: tuple[Finding, ...] = state.checks.look(
             self._views(), tick, tick - state.span_s, self.quarantined
@@ -135,17 +135,12 @@ class TickReading:
     def roster(self) -> Roster:
         return make_roster(self.grid.replicas, self.state.supply.replicas, self.counted)
 
-    def _find_blocks(self) -> BlockBook | None:
+    def _blocks(self, version: int) -> BlockBook:
         """The endpoint's blocks, moved on to this tick."""
-        state, near = self.state, self.near
-        version = self._window.requests.version(state.endpoint)
-        if near.is_plain and state.blocks.follow(near, version, state.span_s, self.read):
-            return state.blocks
-        if near.is_plain and self.grid.replicas == near.replicas:
-            state.blocks.begin(self.tick, version, near.replicas, state.span_s)
-            return state.blocks
-        state.blocks.forget()
-        return None
+        book, span_s = self.state.blocks, self.state.span_s
+        if not book.can_follow(self.near, version, span_s) or not book.follow(self.near, self.near_roster, self.read):
+            book.begin(self.tick, version, self.near_roster, span_s)
+        return book
 
     @property
     def policy(self) -> EndpointPolicy:
@@ -197,17 +192,15 @@ class TickReading:
             known.state not in _NO_SERVER or known.since_s > last for known in self.state.supply.replicas.values()
         )
 
-    def _learn_replicas(self) -> None:
+    def _learn_replicas(self, grid: Grid) -> None:
         """Let the supply know of replicas that only samples tell of."""
-        state, near = self.state, self.near
-        if self.blocks is not None and near.heard[:, -1].all() and state.supply.knows(near.replicas):
+        state = self.state
+        if len(grid.replicas) and grid is self.near and grid.heard[:, -1].all() and state.supply.knows(grid.replicas):
             # The steady case: all of them spoke a moment ago, and none is new.
-            state.last_heard.update(dict.fromkeys(near.replicas, self.tick - 1))
+            state.last_heard.update(dict.fromkeys(grid.replicas, self.tick - 1))
             return
-        grid = self.grid if self.blocks is None else near
         heard = _heard(grid)
-        kept = frozenset(grid.quarantined)
-        state.supply.infer(heard, kept)
+        state.supply.infer(heard, frozenset(grid.quarantined))
         state.supply.forget_gone(heard, self.tick - state.span_s)
         state.note_heard({name: last for name, (_, _, last) in heard.items()}, self.tick)
 

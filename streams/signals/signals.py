@@ -14,10 +14,10 @@ from records.signals import (
 from records.supply_memory import ReplicaMemory
 from streams.endpoints.endpoint_state import EndpointState, TickMoment
 from streams.endpoints.endpoint_windows import EndpointWindow
+from streams.endpoints.ready import FRESH_COVERAGE
 from streams.endpoints.skew import SourceState, is_well
 from streams.endpoints.supply import has_given_up, is_starting
 from streams.signals.readings import TickReading, WindowReading
-from streams.signals.ready import FRESH_COVERAGE
 from streams.signals.values import read_values
 from streams.windows.histograms import quantile
 

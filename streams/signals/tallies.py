@@ -5,7 +5,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from streams.signals.ready import ReadySeconds
+from streams.endpoints.blocks import WindowSums
+from streams.endpoints.ready import ReadySeconds
 
 Matrix = NDArray[np.float64]
 Mask = NDArray[np.bool_]
@@ -61,11 +62,12 @@ def tally(matrix: Matrix, seconds: ReadySeconds) -> Tally:
     return Tally(sums, counts, _masked_sums(matrix, ready), np.count_nonzero(ready, axis=1))
 
 
-def tally_of_ready(sums: Matrix, counts: Matrix, length_s: int) -> Tally:
-    """Of `length_s` seconds in all of which all replicas were ready."""
-    is_whole = len(sums) > 0 and bool((counts == length_s).all())
-    whole = counts.astype(np.int64)
-    return Tally(sums, whole, sums, whole, is_whole)
+def tally_of(sums: WindowSums, length_s: int) -> Tally:
+    """Of blocks that make `length_s` seconds."""
+    is_whole = len(sums.counts) > 0 and bool((sums.ready_counts == length_s).all())
+    counts = sums.counts.astype(np.int64)
+    ready_counts = counts if sums.ready_counts is sums.counts else sums.ready_counts.astype(np.int64)
+    return Tally(sums.sums, counts, sums.ready_sums, ready_counts, is_whole)
 
 
 def tally_mask(mask: Mask, seconds: ReadySeconds) -> Ints:

@@ -4,10 +4,10 @@ from decisions.metrics import metric_key, percentile_of
 from records.enums import MetricName, ValueState
 from records.policy import Metric
 from records.signals import SignalValue
+from streams.endpoints.ready import FRESH_COVERAGE
 from streams.signals.measures import Measured, cache_hit_rate, gpu_mean, inflight, latency, mean, throughput, total
 from streams.signals.model_unit_values import model_unit_utilization
 from streams.signals.readings import WindowReading
-from streams.signals.ready import FRESH_COVERAGE
 
 _HISTOGRAMS = {
     MetricName.TTFT: "ttft_ms",

@@ -62,7 +62,7 @@ class GridReader:
     def _index_epochs(self) -> None:
         """Each row's speaker and the place of its epoch in the speaker's order, counted from 0."""
         order = {speaker: index for index, speaker in enumerate(dict.fromkeys(key.speaker for key in self.keys))}
-        self.speakers = frozenset(order)
+        self.speaker_count = len(order)
         self.speaker = np.array([order[key.speaker] for key in self.keys], np.int64)
         self.epochs = [self.endpoint.epochs.of(speaker) for speaker in order]
         """By speaker, oldest first."""

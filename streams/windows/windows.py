@@ -152,13 +152,14 @@ class Windows:
         if known is None:
             return ()
         reader = self._reader(endpoint)
-        if not reader.restarted and len(known.epochs) == len(reader.speakers):
+        if not reader.restarted and len(known.epochs) == reader.speaker_count:
             return ()
+        heard = {key.speaker for key in reader.keys}
         lasting = []
         for seen in self.epochs(endpoint):
             speaker = speaker_of(seen.replica, seen.reporter)
             spans = known.epochs.of(speaker)
-            if len(spans) > 1 or speaker not in reader.speakers:
+            if len(spans) > 1 or speaker not in heard:
                 is_oldest = spans[0].epoch == seen.epoch
                 lasting.append(msgspec.structs.replace(seen, first_s=0) if is_oldest else seen)
         return tuple(lasting)

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,11 +26,26 @@ class Roster:
     these. `silent_s`: since when the ready ones are ready that the grid has not."""
 
     names: tuple[str, ...]
+    ready_at: tuple[int, ...]
+    ended_at: tuple[int, ...]
     ready_s: Ints
     ended_s: Ints
     silent_s: tuple[int, ...]
     last_ready_s: int
     first_ended_s: int
+
+    def is_like(self, other: "Roster | None") -> bool:
+        """Whether the same seconds of the same replicas are ready and alive."""
+        if other is None or self.names != other.names:
+            return False
+        return self.ready_at == other.ready_at and self.ended_at == other.ended_at
+
+    def masks(self, first_s: int, end_s: int) -> tuple[Mask | None, Mask | None]:
+        """bool (replicas, seconds) of `[first_s, end_s)`: ready, and alive; null where all are."""
+        column = np.arange(first_s, end_s)
+        ready = column >= self.ready_s[:, None] if self.last_ready_s > first_s else None
+        alive = column < self.ended_s[:, None] if self.first_ended_s < end_s else None
+        return ready, alive
 
 
 def make_roster(names: Sequence[str], replicas: Mapping[str, ReplicaMemory], counted: Sequence[str]) -> Roster:
@@ -50,6 +66,8 @@ def make_roster(names: Sequence[str], replicas: Mapping[str, ReplicaMemory], cou
             ended_s[index] = known.since_s
     return Roster(
         tuple(names),
+        tuple(ready_s),
+        tuple(ended_s),
         np.array(ready_s, np.int64),
         np.array(ended_s, np.int64),
         tuple(silent),
@@ -58,33 +76,35 @@ def make_roster(names: Sequence[str], replicas: Mapping[str, ReplicaMemory], cou
     )
 
 
-@dataclass(frozen=True, slots=True, eq=False)
 class ReadySeconds:
-    """A window of the replicas in a grid's order.
+    """The seconds `[first_s, end_s)` of the replicas of a roster, in its order.
 
     `expected` int64 (replicas,): ready seconds of each; `heard`: of all of them; `seconds`: those of the ready
     replicas that the grid has not, too.
-    `ready` and `alive` bool (replicas, seconds): which seconds these are, and which are not those of replicas that
-    have ended; null where all of them are.
     """
 
-    expected: Ints
-    heard: int
-    seconds: int
-    ready: Mask | None
-    alive: Mask | None
+    def __init__(self, roster: Roster, first_s: int, end_s: int) -> None:
+        self._roster, self._first_s, self._end_s = roster, first_s, end_s
+        length = end_s - first_s
+        silent = sum(length - min(length, max(0, since_s - first_s)) for since_s in roster.silent_s)
+        if roster.last_ready_s <= first_s:
+            self.expected = np.full(len(roster.names), length)
+            self.heard = length * len(roster.names)
+        else:
+            self.expected = length - np.minimum(np.maximum(roster.ready_s - first_s, 0), length)
+            self.heard = int(self.expected.sum())
+        self.seconds = self.heard + silent
 
+    @cached_property
+    def _masks(self) -> tuple[Mask | None, Mask | None]:
+        return self._roster.masks(self._first_s, self._end_s)
 
-def ready_seconds(roster: Roster, first_s: int, end_s: int) -> ReadySeconds:
-    length = end_s - first_s
-    silent = sum(length - min(length, max(0, since_s - first_s)) for since_s in roster.silent_s)
-    if roster.last_ready_s <= first_s and roster.first_ended_s >= end_s:
-        heard = length * len(roster.names)
-        return ReadySeconds(np.full(len(roster.names), length), heard, heard + silent, None, None)
-    starts = np.minimum(np.maximum(roster.ready_s - first_s, 0), length)
-    expected = length - starts
-    column = np.arange(length)
-    ready = column >= starts[:, None] if starts.any() else None
-    alive = column < (roster.ended_s - first_s)[:, None] if (roster.ended_s < end_s).any() else None
-    heard = int(expected.sum())
-    return ReadySeconds(expected, heard, heard + silent, ready, alive)
+    @property
+    def ready(self) -> Mask | None:
+        """bool (replicas, seconds): in which each is ready; null where in all."""
+        return self._masks[0]
+
+    @property
+    def alive(self) -> Mask | None:
+        """bool (replicas, seconds): in which each had not ended; null where in all."""
+        return self._masks[1]
