@@ -12,6 +12,8 @@ import msgspec
 import pytest
 
 from headrace.exit_codes import ExitCode
+from headrace.replay import Replay
+from records.outcomes import DeadLetter
 from tests.streams.controller.line import Line
 from tests.streams.controller.random_line import random_line
 
@@ -106,18 +108,28 @@ BAD_LINES = [
 
 
 @pytest.mark.parametrize(("bad", "reason", "field"), BAD_LINES)
-def test_a_line_that_is_no_record_becomes_a_dead_letter_and_the_rest_goes_on(
-    tmp_path: Path, policies: Path, bad: str, reason: str, field: str | None
-) -> None:
+def test_a_line_that_is_no_record_becomes_a_dead_letter(bad: str, reason: str, field: str | None) -> None:
+    letters: list[msgspec.Struct] = []
+    replay = Replay((), lambda topic, record: letters.append(record), source="file:telemetry.jsonl")
+    replay.take(engine(1000).encode())
+    replay.take(bad.encode("latin-1"))
+    replay.finish()
+    (letter,) = letters
+    assert isinstance(letter, DeadLetter)
+    assert (letter.offset, letter.reason, letter.field) == (2, reason, field)
+
+
+def test_the_rest_of_a_file_with_bad_lines_goes_on(tmp_path: Path, policies: Path) -> None:
     telemetry = tmp_path / "telemetry.jsonl"
     good = [engine(at_s) for at_s in range(1000, 1030)]
-    telemetry.write_bytes("\n".join([*good[:20], bad, *good[20:]]).encode("latin-1") + b"\n")
+    lines = [*good[:20], *(bad for bad, _, _ in BAD_LINES), *good[20:]]
+    telemetry.write_bytes("\n".join(lines).encode("latin-1") + b"\n")
     done = replay("--telemetry", telemetry, "--out", "-", "--policies", policies, "--topics", "decisions.*,deadletters")
     assert done.returncode == 1
     found = [json.loads(line) for line in done.stdout.splitlines()]
-    (letter,) = (one for one in found if one["topic"] == "deadletters")
-    assert (letter["offset"], letter["reason"], letter["field"]) == (21, reason, field)
-    assert letter["source_topic"] == "file:telemetry.jsonl"
+    letters = [one for one in found if one["topic"] == "deadletters"]
+    assert [one["offset"] for one in letters] == list(range(21, 21 + len(BAD_LINES)))
+    assert {one["source_topic"] for one in letters} == {"file:telemetry.jsonl"}
     assert [one["at_s"] for one in found if one["topic"] != "deadletters"] == [1005, 1010, 1015, 1020, 1025, 1030]
 
 
