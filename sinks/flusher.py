@@ -2,7 +2,7 @@
 
 import asyncio
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
@@ -54,11 +54,19 @@ class MisplacedError(Exception):
 class Flusher:
     """Writes what a topic's buffer holds. `give_up()` ends the waiting for brokers that do not answer."""
 
-    def __init__(self, ids: TopicIds, consumer: AIOKafkaConsumer, threads: ThreadPoolExecutor, faults: Faults) -> None:
+    def __init__(
+        self,
+        ids: TopicIds,
+        consumer: AIOKafkaConsumer,
+        threads: ThreadPoolExecutor,
+        faults: Faults,
+        monotonic_s: Callable[[], float],
+    ) -> None:
         self._ids = ids
         self._consumer = consumer
         self._threads = threads
         self._faults = faults
+        self._monotonic_s = monotonic_s
         self._given_up = asyncio.Event()
 
     def give_up(self) -> None:
@@ -70,7 +78,7 @@ class Flusher:
         Raises StorageError, and MisplacedError where the topic's partitions are to be placed again.
         """
         loop = asyncio.get_running_loop()
-        started_s = loop.time()
+        started_s = self._monotonic_s()
         topic_id, topic.taken_bytes, batches = topic.topic_id, topic.buffer.bytes, topic.buffer.take()
         try:
             # Asked after the batches were taken: the id is then the one that all their messages were read under.
@@ -84,7 +92,7 @@ class Flusher:
         table = {"table": topic.writer.table.spec.name}
         metrics.rows.add(appended.rows, table)
         metrics.commits.add(1, table)
-        metrics.flush_duration.record(loop.time() - started_s, table)
+        metrics.flush_duration.record(self._monotonic_s() - started_s, table)
         await self._commit_offsets(topic.kafka_name, batches)
         self._faults.reached(Point.AFTER_OFFSETS, topic.writer.table.spec.name)
 

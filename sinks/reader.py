@@ -2,7 +2,7 @@
 
 import asyncio
 import contextlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -94,9 +94,10 @@ class TableReader(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka 
     partition is sought to its place. So a poll's messages always follow those of the poll before.
     """
 
-    def __init__(self, consumer: AIOKafkaConsumer, shelf: Shelf) -> None:
+    def __init__(self, consumer: AIOKafkaConsumer, shelf: Shelf, monotonic_s: Callable[[], float]) -> None:
         self._consumer = consumer
         self._shelf = shelf
+        self._monotonic_s = monotonic_s
         self._placed: dict[TopicPartition, Place] = {}
         self._misplaced: set[TopicPartition] = set()
         self._settled = asyncio.Event()
@@ -219,14 +220,14 @@ class TableReader(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka 
 
     async def _place(self, partitions: set[TopicPartition]) -> None:
         """Seeks each to where its table ends. Raises SourceError, StorageError."""
-        deadline_s = asyncio.get_running_loop().time() + AHEAD_PATIENCE_S
+        deadline_s = self._monotonic_s() + AHEAD_PATIENCE_S
         while partitions and not self._ended:
             places = await self._find(partitions)
             ahead = [place for place in places if place.ahead]
             if not ahead and places:
                 self._begin(places)
                 return
-            if ahead and asyncio.get_running_loop().time() > deadline_s:
+            if ahead and self._monotonic_s() > deadline_s:
                 raise SourceError(_tell_ahead(ahead[0]))
             await asyncio.sleep(RETRY_S)
 

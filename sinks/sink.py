@@ -6,7 +6,7 @@ tables' logs say; Kafka's committed offsets follow only for tools that show lag.
 """
 
 import asyncio
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from threading import Event
@@ -58,10 +58,12 @@ class SinkPlan:
     """What to keep and where. `topics` are logical names; sinks of one `group` share the partitions.
 
     `threads` decode and write, each one topic at a time. `session_s`: a sink that is killed is missed after it.
+    `monotonic_s` gives seconds that never go back, for time-outs and the age of what is buffered.
     """
 
     access: KafkaAccess
     root: TableRoot
+    monotonic_s: Callable[[], float]
     names: TopicNames = field(default_factory=TopicNames)
     topics: tuple[str, ...] = tuple(TOPICS)
     group: str = "headrace-sink"
@@ -136,8 +138,8 @@ class DeltaSink:
             heartbeat_interval_ms=session_ms // 4,
             **CONSUMER_OPTIONS,
         )
-        self._reader = reader = TableReader(consumer, self)
-        self._flusher = Flusher(self._ids, consumer, self._threads, self._plan.faults)
+        self._reader = reader = TableReader(consumer, self, self._plan.monotonic_s)
+        self._flusher = Flusher(self._ids, consumer, self._threads, self._plan.faults, self._plan.monotonic_s)
         beside = [asyncio.create_task(self._watch_progress(reader)), asyncio.create_task(_end_after(stop, reader))]
         try:
             await consumer.start()
@@ -170,7 +172,7 @@ class DeltaSink:
                 continue
             if self._paused:
                 positions = {}
-            stuck = detector.stalled(asyncio.get_running_loop().time(), positions, ends)
+            stuck = detector.stalled(self._plan.monotonic_s(), positions, ends)
             if stuck:
                 topic, partition = stuck[0]
                 message = (
@@ -179,7 +181,7 @@ class DeltaSink:
                 self._failure = self._failure or StuckError(message)
 
     def _keep(self, polled: list[Polled]) -> None:
-        now_s = asyncio.get_running_loop().time()
+        now_s = self._plan.monotonic_s()
         for part in polled:
             buffer = self._topics[part.partition.topic].buffer
             buffer.add(part.partition.partition, part.messages, part.position, now_s)
@@ -206,7 +208,7 @@ class DeltaSink:
             _log.info("reading_resumed", bytes=self.buffered_bytes)
 
     def _start_flushes(self) -> None:
-        now_s = asyncio.get_running_loop().time()
+        now_s = self._plan.monotonic_s()
         for topic in self._topics.values():
             due = topic.buffer.due(self._plan.rules, now_s) or (self._paused and topic.buffer.messages > 0)
             if due and topic.flush is None:

@@ -8,6 +8,7 @@ from aiokafka.errors import KafkaError
 from pydantic import AfterValidator, BeforeValidator, Field
 from pydantic_core import PydanticCustomError
 
+from headrace.clock import monotonic_s
 from headrace.commands.table_settings import TablesSettings
 from headrace.exit_codes import CannotRunError, ExitCode
 from headrace.flags import new_app, settings_command
@@ -72,6 +73,7 @@ class SinkSettings(KafkaSettings, TablesSettings, ProcessSettings):
         return SinkPlan(
             access=self.access("headrace-sink"),
             root=self.root,
+            monotonic_s=monotonic_s,
             names=self.topic_names,
             topics=self.topics or tuple(TOPICS),
             group=self.group or f"{self.topic_prefix}headrace-sink-{address}",

@@ -5,6 +5,7 @@ connection of our own, and compared with what was fed: an end that moves before 
 """
 
 import asyncio
+from collections.abc import Callable
 
 from aiokafka.errors import KafkaError
 from faust.types import TP
@@ -25,20 +26,22 @@ class WorkerStuckError(Exception):
 class Watchdog:
     """Looks every `every_s`; `watch` raises WorkerStuckError. While Kafka does not answer nothing counts as a stall."""
 
-    def __init__(self, assignments: Assignments, offsets: LogOffsets, stall_s: float) -> None:
+    def __init__(
+        self, assignments: Assignments, offsets: LogOffsets, stall_s: float, monotonic_s: Callable[[], float]
+    ) -> None:
         self._assignments = assignments
         self._offsets = offsets
         self._stall_s = stall_s
+        self._monotonic_s = monotonic_s
         self._detector: StallDetector[TP] = StallDetector(stall_s)
         self._idle_since: dict[int, float] = {}
         self._unassigned_since: float | None = None
 
     async def watch(self) -> None:
         every_s = self._stall_s / 6
-        loop = asyncio.get_running_loop()
         while True:
             await asyncio.sleep(every_s)
-            await self._look(loop.time(), every_s)
+            await self._look(self._monotonic_s(), every_s)
 
     async def _look(self, now_s: float, timeout_s: float) -> None:
         positions = self._positions()

@@ -42,13 +42,14 @@ log = structlog.get_logger()
 
 @dataclass(frozen=True, kw_only=True)
 class WorkerOptions:
-    """`clock` gives UNIX seconds. `lag_max_s`: a worker further behind is not ready. `stall_s`: without progress for
-    this long, although there is work, it ends. `faults` is for tests."""
+    """`clock` gives UNIX seconds, `monotonic_s` seconds that never go back. `lag_max_s`: a worker further behind is not
+    ready. `stall_s`: without progress for this long, although there is work, it ends. `faults` is for tests."""
 
     access: KafkaAccess
     names: TopicNames
     group: GroupOptions
     clock: Callable[[], float]
+    monotonic_s: Callable[[], float]
     lag_max_s: float = 10.0
     stall_s: float = 60.0
     faults: FaultPoints = field(default_factory=NoFaults)
@@ -77,7 +78,7 @@ class Worker:
         refuses us for good, and whatever a bug of ours raises.
         """
         self._failure = asyncio.get_running_loop().create_future()
-        watchdog = Watchdog(self.assignments, self._offsets, self._options.stall_s)
+        watchdog = Watchdog(self.assignments, self._offsets, self._options.stall_s, self._options.monotonic_s)
         await self._offsets.start()
         parts = {
             asyncio.create_task(self._run_app(), name="faust"),

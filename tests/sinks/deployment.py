@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 from aiokafka import AIOKafkaProducer, ConsumerRecord, TopicPartition
 
+from headrace.clock import monotonic_s
 from records.enums import Source
 from records.histogram import Histogram
 from records.telemetry import RequestSample
@@ -68,6 +69,7 @@ class Deployment:
         plan = SinkPlan(
             access=self.access,
             root=TableRoot(address=str(self.folder)),
+            monotonic_s=monotonic_s,
             names=self.names,
             group=f"{self.names.prefix}sink",
             rules=QUICK,

@@ -12,6 +12,7 @@ import threading
 
 import msgspec
 
+from headrace.clock import monotonic_s
 from sinks.buffers import FlushRules
 from sinks.faults import Faults, NoFaults, Point
 from sinks.root import TableRoot
@@ -62,6 +63,7 @@ def plan_of(spec: SinkSpec) -> SinkPlan:
     return SinkPlan(
         access=KafkaAccess(bootstrap=spec.bootstrap),
         root=TableRoot(address=spec.folder),
+        monotonic_s=monotonic_s,
         names=TopicNames(spec.prefix),
         topics=spec.topics,
         group=spec.group,

@@ -10,7 +10,7 @@ from aiokafka import ConsumerRecord
 from aiokafka.errors import InvalidSessionTimeoutError
 from faust.types import TP
 
-from headrace.clock import Clock
+from headrace.clock import Clock, monotonic_s
 from streams.shell.assignment import Assignments, SplitAssignmentError
 from streams.shell.faust_app import GroupOptions
 from streams.shell.inputs import INPUT_TOPICS
@@ -34,6 +34,7 @@ async def test_an_exception_while_feeding_ends_the_worker(pipeline: Pipeline) ->
         names=pipeline.names,
         group=GroupOptions(app=pipeline.prefix + "worker", session_timeout_s=2.0),
         clock=Clock().now_s,
+        monotonic_s=monotonic_s,
     )
     await pipeline.send(samples(["e"], int(Clock().now_s()) - 10, 5))
     async with asyncio.timeout(60):
@@ -79,6 +80,7 @@ async def test_a_group_that_refuses_the_worker_ends_it(pipeline: Pipeline) -> No
         names=pipeline.names,
         group=GroupOptions(app=pipeline.prefix + "worker", session_timeout_s=0.5),
         clock=Clock().now_s,
+        monotonic_s=monotonic_s,
     )
     async with asyncio.timeout(60):
         with pytest.raises(InvalidSessionTimeoutError):

@@ -11,7 +11,7 @@ from functools import partial
 
 import msgspec
 
-from headrace.clock import Clock
+from headrace.clock import Clock, monotonic_s
 from streams.shell.controller_source import ControllerSource
 from streams.shell.fault_points import FaultPoint, FaultPoints, NoFaults
 from streams.shell.faust_app import GroupOptions
@@ -68,6 +68,7 @@ def worker_of(spec: WorkerSpec) -> Worker:
         names=TopicNames(spec.prefix),
         group=GroupOptions(app=spec.prefix + "worker", session_timeout_s=spec.session_timeout_s),
         clock=Clock.from_environment().now_s,
+        monotonic_s=monotonic_s,
         faults=faults,
     )
     metrics = WorkerMetrics()
