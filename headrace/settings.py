@@ -81,7 +81,7 @@ class ClusterSettings(Settings):
     security_protocol: Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"] = Field(
         "PLAINTEXT", description="Whether Kafka's clients encrypt (SSL) and authenticate (SASL)."
     )
-    sasl_mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "GSSAPI"] = Field(
+    sasl_mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"] = Field(
         "PLAIN", description="How to authenticate."
     )
     sasl_username: str | None = Field(

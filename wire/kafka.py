@@ -17,7 +17,7 @@ from aiokafka.helpers import create_ssl_context
 from aiokafka.partitioner import murmur2
 
 SECURITY_PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
-SASL_MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "GSSAPI")
+SASL_MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
 
 ADDRESS_FORM = "HOST:PORT with a port of 1 to 65535, several with commas"
 
@@ -51,8 +51,6 @@ class KafkaAccess:
     sasl_mechanism: str = "PLAIN"
     sasl_username: str | None = None
     sasl_password: str | None = field(default=None, repr=False)
-    sasl_kerberos_service_name: str = "kafka"
-    sasl_kerberos_domain_name: str | None = None
     ssl_cafile: str | None = None
     ssl_certfile: str | None = None
     ssl_keyfile: str | None = None
@@ -100,8 +98,6 @@ class KafkaAccess:
                 "sasl_mechanism": self.sasl_mechanism,
                 "sasl_plain_username": self.sasl_username,
                 "sasl_plain_password": self.sasl_password,
-                "sasl_kerberos_service_name": self.sasl_kerberos_service_name,
-                "sasl_kerberos_domain_name": self.sasl_kerberos_domain_name,
             }
         return options
 
@@ -122,7 +118,7 @@ def sasl_problems(protocol: str, mechanism: str, username: str | None, has_passw
     if mechanism not in SASL_MECHANISMS:
         problems.append(f"sasl_mechanism: {mechanism!r}, allowed: {', '.join(SASL_MECHANISMS)}")
     uses_sasl = protocol.startswith("SASL_")
-    if uses_sasl and mechanism != "GSSAPI" and (username is None or not has_password):
+    if uses_sasl and (username is None or not has_password):
         problems.append(f"sasl_username, sasl_password: required by {protocol}")
     if not uses_sasl and username is not None:
         problems.append(f"sasl_username: given, but {protocol} does not authenticate (hint: SASL_SSL)")
