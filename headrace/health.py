@@ -18,14 +18,13 @@ log = structlog.get_logger("headrace.health")
 class Health:
     """What this process says about itself: named conditions, each with the reason why it does not hold.
 
-    Alive (/healthz) is the absence of failed conditions: an orchestrator restarts what is not. Ready (/readyz) needs
-    every expected condition met: one that is not gets no work.
+    Ready (/readyz) needs every expected condition met: one that is not gets no work. Alive (/healthz) is who answers at
+    all: a process that is stuck ends itself, which tells whoever runs it more than an answer here.
     """
 
     def __init__(self, name: str) -> None:
         self.name = name
         self._waiting: dict[str, str] = {}
-        self._failed: dict[str, str] = {}
 
     def expect(self, condition: str, why: str) -> None:
         """Not ready until `meet(condition)`; `why` is told at /readyz. Again later: no longer ready."""
@@ -41,21 +40,10 @@ class Health:
         else:
             self.expect(condition, why_not)
 
-    def fail(self, condition: str, why: str) -> None:
-        """Neither alive nor ready until `recover(condition)`."""
-        self._failed[condition] = why
-
-    def recover(self, condition: str) -> None:
-        self._failed.pop(condition, None)
-
-    @property
-    def failed(self) -> dict[str, str]:
-        return dict(self._failed)
-
     @property
     def waiting(self) -> dict[str, str]:
-        """What stands between the process and work, failures too."""
-        return self._waiting | self._failed
+        """What stands between the process and work."""
+        return dict(self._waiting)
 
 
 class HealthServer:
@@ -114,7 +102,7 @@ class HealthServer:
             raise CannotRunError(f"--health-file: {path} cannot be written: {error.strerror}") from error
 
     async def _healthz(self, _: web.Request) -> web.Response:
-        return _answer(self._health.name, self._health.failed)
+        return _answer(self._health.name, {})
 
     async def _readyz(self, _: web.Request) -> web.Response:
         return _answer(self._health.name, self._health.waiting)

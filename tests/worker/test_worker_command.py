@@ -30,11 +30,11 @@ IDLE_MB_MAX = 250.0
 class Command:
     """`headrace worker` on a pipeline's topics."""
 
-    def __init__(self, pipeline: Pipeline, folder: Path) -> None:
+    def __init__(self, pipeline: Pipeline, folder: Path, *flags: str) -> None:
         self._health_file = folder / "health"
         self._log = folder / "log"
         arguments = ["worker", "--bootstrap", pipeline.access.bootstrap, "--topic-prefix", pipeline.prefix]
-        arguments += ["--session-timeout-seconds", "2", "--health-file", str(self._health_file)]
+        arguments += ["--session-timeout-seconds", "2", "--health-file", str(self._health_file), *flags]
         with self._log.open("wb") as output:
             self.process = subprocess.Popen(
                 [sys.executable, "-m", "headrace.main", *arguments], stdout=output, stderr=output
@@ -117,6 +117,24 @@ async def test_a_session_timeout_that_kafka_refuses_is_told_with_its_range(
         command.process.kill()
     told = "--session-timeout-seconds: 2, allowed by Kafka: 6 to 1800 (group.min.session.timeout.ms to group.max"
     assert told in command.said
+    assert "Traceback" not in command.said
+
+
+async def test_a_worker_without_progress_ends_itself_to_be_started_again(
+    broker_factory: BrokerFactory, tmp_path: Path
+) -> None:
+    # The group's coordinator waits for more members, and assigns nothing meanwhile.
+    properties = {"group.min.session.timeout.ms": "1000", "group.initial.rebalance.delay.ms": "300000"}
+    pipeline = Pipeline.unique(broker_factory(properties=properties).bootstrap)
+    await pipeline.create()
+    command = Command(pipeline, tmp_path, "--stall-seconds", "2")
+    try:
+        answer = await command.until("healthz", bool)
+        assert json.loads(answer) == {"process": "worker", "ok": True, "problems": {}}
+        assert await command.ended() == ExitCode.STUCK
+    finally:
+        command.process.kill()
+    assert "the consumer group assigned nothing in" in command.said
     assert "Traceback" not in command.said
 
 
