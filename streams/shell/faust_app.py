@@ -27,12 +27,15 @@ COMMIT_INTERVAL_S = 5.0
 FETCH_WAIT_MS = 500
 """How long a fetch of idle partitions waits; the age of what is known about their ends."""
 REQUEST_TIMEOUT_S = 40.0
+NEVER_MS = 10**12
+"""Faust does not poll while nothing is assigned. aiokafka would let such a worker leave the group after a minute, and
+never join again; whether one that has partitions makes progress is what the watchdog looks at."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class GroupOptions:
     """`app` names the consumer group and begins the transactional ids. A killed worker's partitions move after
-    `session_timeout_s` (Kafka takes 6 s or more)."""
+    `session_timeout_s` (Kafka takes 6 s or more). A rebalance waits `assignment_timeout_s` for its members."""
 
     app: str
     session_timeout_s: float = 8.0
@@ -149,7 +152,7 @@ def _open_group_consumer(options: GroupOptions, access: KafkaAccess, assignor: A
         session_timeout_ms=int(options.session_timeout_s * 1000),
         heartbeat_interval_ms=int(options.session_timeout_s * 250),
         rebalance_timeout_ms=int(options.assignment_timeout_s * 1000),
-        max_poll_interval_ms=int(options.assignment_timeout_s * 1000),
+        max_poll_interval_ms=NEVER_MS,
         request_timeout_ms=int(REQUEST_TIMEOUT_S * 1000),
     )
 

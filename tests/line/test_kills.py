@@ -68,8 +68,10 @@ class Troubled:
         await asyncio.to_thread(self.broker.start)
 
     async def die_in_transaction(self) -> None:
-        """A worker takes a plain one's place and kills itself inside a transaction."""
-        await self.line.kill(self.workers.pop())
+        """A worker takes the place of all plain ones and kills itself inside a transaction."""
+        for worker in self.workers:
+            await self.line.kill(worker)
+            self.kills += 1
         line = self.line
         spec = WorkerSpec(
             bootstrap=line.bootstrap,
@@ -79,8 +81,7 @@ class Troubled:
             fault_after=self._dice.randint(1, 3),
         )
         await line.run_to_its_death("tests.worker.worker_process", msgspec.json.encode(spec).decode())
-        self.kills += 1
-        self.workers.append(await line.start("worker", is_ready=False))
+        self.workers = [await line.start("worker", is_ready=False) for _ in range(self._count)]
 
     async def die_in_flush(self) -> None:
         """A sink takes the plain one's place and kills itself between two steps of a flush."""

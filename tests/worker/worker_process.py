@@ -35,6 +35,7 @@ class WorkerSpec(msgspec.Struct, frozen=True, kw_only=True):
     fault_after: int = 1
     fault_signal: int = signal.SIGKILL
     session_timeout_s: float = 2.0
+    assignment_timeout_s: float = 60.0
 
 
 class SignalSelf:
@@ -66,7 +67,11 @@ def worker_of(spec: WorkerSpec) -> Worker:
     options = WorkerOptions(
         access=KafkaAccess(bootstrap=spec.bootstrap),
         names=TopicNames(spec.prefix),
-        group=GroupOptions(app=spec.prefix + "worker", session_timeout_s=spec.session_timeout_s),
+        group=GroupOptions(
+            app=spec.prefix + "worker",
+            session_timeout_s=spec.session_timeout_s,
+            assignment_timeout_s=spec.assignment_timeout_s,
+        ),
         clock=Clock.from_environment().now_s,
         monotonic_s=monotonic_s,
         faults=faults,
