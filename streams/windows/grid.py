@@ -44,14 +44,9 @@ class Grid:
         self._source = source
         self.first_s, self.end_s = first_s, source.stretch.end_s
         self._seconds = slice(first_s - source.stretch.first_s, None)
-        reader = source.reader
-        groups = source.heard[:, 1:].any(axis=1) if len(reader.groups) else np.zeros(0, np.bool_)
-        self._has_gateway = "" in reader.groups
-        self._groups = np.flatnonzero(groups)
-        if self._has_gateway:
-            self._groups = self._groups[self._groups > 0]
-        self._all = len(self._groups) == len(reader.groups)
-        self.replicas: tuple[str, ...] = tuple(reader.groups[group] for group in self._groups.tolist())
+        self._has_gateway = source.reader.has_gateway
+        self._groups = source.spoken_groups
+        self.replicas = source.replicas
 
     def since(self, first_s: int) -> "Grid":
         """The end of this grid, from `first_s` on: cheaper than another reading, and with the same replicas."""
@@ -171,4 +166,4 @@ class Grid:
         return self.first_s + np.flatnonzero(self._source.spoke[rows, self._seconds].any(axis=0))
 
     def _take(self, matrix: NDArray[Scalar]) -> NDArray[Scalar]:
-        return matrix[:, self._seconds] if self._all else matrix[self._groups, self._seconds]
+        return matrix[:, self._seconds] if self._groups is None else matrix[self._groups, self._seconds]

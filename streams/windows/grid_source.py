@@ -46,6 +46,7 @@ class GridReader:
         self.histograms = HistogramReader(self.rows, histograms)
         self.groups = tuple(dict.fromkeys(key.replica for key in self.keys))
         """Replica names, sorted; "" is one of them."""
+        self.has_gateway = "" in self.groups
         self.group_starts = _starts([key.replica for key in self.keys])
         self._index_sources()
         self._index_epochs()
@@ -106,9 +107,26 @@ class GridSource:
 
     @cached_property
     def heard(self) -> Mask:
-        if not len(self.reader.keys):
+        if len(self.reader.groups) == len(self.reader.keys):
             return self.live
         return np.logical_or.reduceat(self.live, self.reader.group_starts, axis=0)
+
+    @cached_property
+    def spoken_groups(self) -> Rows | None:
+        """Which groups were heard after the first second, without the gateway; null where that is all of them."""
+        if not self.reader.groups:
+            return None
+        spoke: NDArray[np.bool_] = self.heard[:, 1:].any(axis=1)
+        if self.reader.has_gateway:
+            spoke[0] = False
+        return None if spoke.all() else np.flatnonzero(spoke)
+
+    @cached_property
+    def replicas(self) -> tuple[str, ...]:
+        """The names of the spoken groups."""
+        groups, spoken = self.reader.groups, self.spoken_groups
+        groups, spoken = self.reader.groups, self.spoken_groups
+        return groups if spoken is None else tuple(groups[group] for group in spoken.tolist())
 
     def field(self, name: str) -> Matrix:
         """float64 (groups, seconds), NaN = unknown."""
