@@ -9,7 +9,7 @@ from headrace.broker import EmbeddedBroker
 from headrace.children import Child, Children
 from headrace.clock import Clock
 from headrace.exit_codes import CannotRunError, ExitCode
-from headrace.settings import ClusterSettings, environment_of
+from headrace.settings import LocalKafkaSettings, environment_of
 from wire.admin import TopicSettings, create_topics
 
 
@@ -25,7 +25,7 @@ class LocalStack:
     `settings` tells how to speak to Kafka; `folder` holds the broker, the logs and, unless told otherwise, the tables.
     """
 
-    def __init__(self, settings: ClusterSettings, folder: Path, children: Children, clock: Clock) -> None:
+    def __init__(self, settings: LocalKafkaSettings, folder: Path, children: Children, clock: Clock) -> None:
         self._settings = settings
         self._folder = folder
         self._children = children

@@ -9,3 +9,10 @@ def nearest(word: str, known: Iterable[str]) -> str | None:
     by_lower = {name.lower(): name for name in known}
     found = difflib.get_close_matches(word.lower(), by_lower, n=1)
     return by_lower[found[0]] if found else None
+
+
+def did_you_mean(word: str, known: Iterable[str]) -> str:
+    """` (did you mean NAME?)`, or what is known where nothing is near."""
+    known = sorted(known)
+    near = nearest(word, known)
+    return f" (did you mean {near}?)" if near else f" (known: {', '.join(known)})"

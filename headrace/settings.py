@@ -9,7 +9,7 @@ reports all that is wrong at once.
 import os
 import tomllib
 import typing
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Final, Literal, NamedTuple, Self, TypeVar
 
@@ -20,7 +20,7 @@ from pydantic_core import ErrorDetails
 
 from headrace.exit_codes import CannotRunError
 from headrace.kafka_address import ADDRESSES
-from headrace.nearest import nearest
+from headrace.nearest import did_you_mean
 from headrace.setting_checks import check, contradictions, without
 from headrace.setting_ranges import allowed_text
 from wire.kafka import KafkaAccess, sasl_problems, tls_problems
@@ -36,12 +36,14 @@ M = TypeVar("M", bound="Settings")
 class Settings(pydantic.BaseModel):
     """Base of all settings. `section` is the table of the file that holds the fields defined in that class.
 
-    What contradicts is told by methods marked with `check`; those that read a field in `unknown` are left out.
+    What contradicts is told by methods marked with `check`; those that read a field in `unknown` are left out. The file
+    may hold `of_others` too, (section, key): only some of those who share a section read them.
     """
 
     model_config = pydantic.ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
 
     section: ClassVar[str]
+    of_others: ClassVar[frozenset[tuple[str, str]]] = frozenset()
     unknown: ClassVar[frozenset[str]] = frozenset()
 
     @pydantic.model_validator(mode="after")
@@ -77,6 +79,7 @@ class ClusterSettings(Settings):
     """How to speak to Kafka, wherever it is; the address is left to the subclasses."""
 
     section: ClassVar[str] = "kafka"
+    of_others: ClassVar[frozenset[tuple[str, str]]] = frozenset({("kafka", "partitions")})
 
     security_protocol: Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"] = Field(
         "PLAINTEXT", description="Whether Kafka's clients encrypt (SSL) and authenticate (SASL)."
@@ -95,9 +98,6 @@ class ClusterSettings(Settings):
     ssl_check_hostname: bool = Field(True, description="Whether the broker's certificate must name the broker.")
     topic_prefix: str = Field(
         "", max_length=200, pattern="^[a-zA-Z0-9._-]*$", description="Goes before the name of every topic."
-    )
-    partitions: int = Field(
-        12, ge=1, le=1000, description="Partitions of each topic: the most workers that can share the load."
     )
 
     @check("security_protocol", "sasl_mechanism", "sasl_username", "sasl_password")
@@ -144,7 +144,15 @@ class KafkaSettings(ClusterSettings):
         return self.access_to(self.bootstrap, client_id)
 
 
-class LocalKafkaSettings(ClusterSettings):
+class PartitionSettings(ClusterSettings):
+    """A command that makes the topics, or judges them."""
+
+    section: ClassVar[str] = "kafka"
+
+    partitions: int = Field(12, ge=1, le=1000, description="Partitions of each topic: so many workers can have work.")
+
+
+class LocalKafkaSettings(PartitionSettings):
     """A command that runs a Kafka of its own unless it is given one."""
 
     section: ClassVar[str] = "kafka"
@@ -247,11 +255,12 @@ def _from_file(model: type[Settings], path: Path) -> tuple[dict[str, Given], lis
             problems.append(f"{path}: {section}: {table!r}, allowed: inside a section, such as [kafka]")
             continue
         known = [name for name, home in fields.items() if home == section]
+        others = {key for home, key in model.of_others if home == section}
         for key, value in table.items():
             if key in known:
                 given[key] = Given(value, f"{path}: [{section}] {key}")
-            elif known:
-                problems.append(f"{path}: [{section}] {key}: unknown{did_you_mean(key, known)}")
+            elif known and key not in others:
+                problems.append(f"{path}: [{section}] {key}: unknown{did_you_mean(key, {*known, *others})}")
     return given, problems
 
 
@@ -280,13 +289,6 @@ def _problem_lines(model: type[Settings], given: Mapping[str, Given], wrong: Err
     entry = given[name]
     value = "(hidden)" if _is_secret(field.annotation) else repr(entry.value)
     yield f"{entry.origin}: {value}, allowed: {allowed_text(field) or wrong['msg']}"
-
-
-def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """` (did you mean NAME?)`, or what is known where nothing is near."""
-    known = sorted(known)
-    near = nearest(word, known)
-    return f" (did you mean {near}?)" if near else f" (known: {', '.join(known)})"
 
 
 def _is_secret(annotation: Any) -> bool:

@@ -13,9 +13,10 @@ from headrace.commands.table_settings import TablesSettings
 from headrace.exit_codes import CannotRunError, ExitCode
 from headrace.flags import new_app, settings_command
 from headrace.kafka_reach import KafkaReach
+from headrace.nearest import did_you_mean
 from headrace.process import Process, run_process
 from headrace.setting_checks import check
-from headrace.settings import KafkaSettings, ProcessSettings, did_you_mean
+from headrace.settings import KafkaSettings, ProcessSettings
 from sinks.buffers import FlushRules
 from sinks.errors import SourceError, StorageError, StuckError
 from sinks.sink import DeltaSink, SinkPlan

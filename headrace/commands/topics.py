@@ -11,7 +11,7 @@ from headrace.clock import Clock
 from headrace.exit_codes import ExitCode
 from headrace.flags import new_app, settings_command
 from headrace.one_shot import ask_kafka
-from headrace.settings import KafkaSettings
+from headrace.settings import KafkaSettings, PartitionSettings
 from wire.admin import RETENTION_BYTES, TopicSettings, TopicState, check_topics, create_topics, list_topics
 
 app = new_app(
@@ -24,7 +24,7 @@ app = new_app(
 )
 
 
-class CreateSettings(KafkaSettings):
+class CreateSettings(KafkaSettings, PartitionSettings):
     section: ClassVar[str] = "topics"
 
     replication_factor: int = Field(1, ge=1, le=10_000, description="Copies of each partition; 3 on a cluster.")
@@ -75,8 +75,12 @@ def show(settings: ListSettings) -> ExitCode:
     return ExitCode.OK
 
 
-@settings_command(app, ListSettings, name="check", exits=[ExitCode.UNAVAILABLE, ExitCode.PARTITIONS])
-def check(settings: ListSettings) -> ExitCode:
+class CheckSettings(KafkaSettings, PartitionSettings):
+    section: ClassVar[str] = "topics"
+
+
+@settings_command(app, CheckSettings, name="check", exits=[ExitCode.UNAVAILABLE, ExitCode.PARTITIONS])
+def check(settings: CheckSettings) -> ExitCode:
     """Tell what is wrong with the topics, one line for each: missing, or unequal numbers of partitions.
 
     Those that share the load have one number of partitions; with --partitions it must be that.

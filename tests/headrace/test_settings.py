@@ -11,6 +11,7 @@ from headrace.settings import (
     POSITIONAL,
     KafkaSettings,
     LocalKafkaSettings,
+    PartitionSettings,
     ProcessSettings,
     Settings,
     environment_of,
@@ -18,7 +19,7 @@ from headrace.settings import (
 )
 
 
-class ExampleSettings(KafkaSettings, ProcessSettings):
+class ExampleSettings(KafkaSettings, PartitionSettings, ProcessSettings):
     section: ClassVar[str] = "example"
 
     rate: float = Field(1.0, gt=0, le=10, description="How often.")
@@ -49,6 +50,23 @@ def test_the_variable_names_the_file_too(tmp_path: Path) -> None:
     config = tmp_path / "headrace.toml"
     config.write_text('[kafka]\nbootstrap = "file:1"\n[other]\nanything = 1\n')
     assert load(ExampleSettings, {}, None, {"HEADRACE_CONFIG": str(config)}).bootstrap == "file:1"
+
+
+def test_what_only_others_read_in_a_shared_section_is_no_mistake(tmp_path: Path) -> None:
+    class Consumes(KafkaSettings):
+        section: ClassVar[str] = "consumes"
+        rate: float = 1.0
+
+    config = tmp_path / "headrace.toml"
+    config.write_text(
+        '[kafka]\nbootstrap = "file:1"\npartitions = 3\npartition = 3\n[consumes]\nrate = 1\npartitions = 3\n'
+    )
+    with pytest.raises(CannotRunError) as caught:
+        load(Consumes, {}, config, {"HEADRACE_PARTITIONS": "4"})
+    assert caught.value.message.splitlines() == [
+        f"{config}: [kafka] partition: unknown (did you mean partitions?)",
+        f"{config}: [consumes] partitions: unknown (known: rate)",
+    ]
 
 
 def test_a_list_in_a_variable_is_split_at_commas() -> None:
