@@ -136,7 +136,6 @@ async def _work(process: Process[WorkerSettings], partitions: int) -> None:
 
 def _collect_seldom() -> None:
     """Leave what starting made out of all collections to come, and have few of them."""
-    gc.collect()
     gc.freeze()
     gc.set_threshold(*_GC_THRESHOLDS)
 

@@ -116,7 +116,7 @@ class GridSource:
         """Which groups were heard after the first second, without the gateway; null where that is all of them."""
         if not self.reader.groups:
             return None
-        spoke: NDArray[np.bool_] = self.heard[:, 1:].any(axis=1)
+        spoke = np.logical_or.reduce(self.heard[:, 1:], axis=1)
         if self.reader.has_gateway:
             spoke[0] = False
         return None if spoke.all() else np.flatnonzero(spoke)
