@@ -88,8 +88,8 @@ class EndpointLogs:
         consumer = self._consumers.get(topic)
         if consumer is None:
             consumer = self._open()
+            self._consumers[topic] = consumer  # before its start: `close` closes also what failed to start
             await consumer.start()
-            self._consumers[topic] = consumer
         return consumer
 
     async def _ask_partitions(self, consumer: AIOKafkaConsumer, real: str) -> set[int]:

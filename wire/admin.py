@@ -12,7 +12,7 @@ from aiokafka.admin import NewTopic
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 from aiokafka.errors import KafkaError, TopicAlreadyExistsError, for_code
 
-from wire.kafka import AdminClient, KafkaAccess, open_admin, open_consumer
+from wire.kafka import AdminClient, KafkaAccess, open_admin, open_consumer, started
 from wire.topics import CO_PARTITIONED, TOPICS, TopicNames, TopicSpec
 
 PARTITIONS_DEFAULT = 12
@@ -94,7 +94,7 @@ async def create_topics(
     Topics that exist are left as they are. Raises TopicsError, aiokafka's KafkaError where no broker answers.
     """
     settings = settings or TopicSettings()
-    async with open_admin(access) as admin:
+    async with started(open_admin(access)) as admin:
         existing = set(await admin.list_topics())
         missing = [spec for spec in TOPICS.values() if names.real(spec.name) not in existing]
         if missing:
@@ -152,7 +152,7 @@ async def _until_answered(access: KafkaAccess, partitions: Sequence[TopicPartiti
     """The metadata names a leader before it leads; a producer that writes until then warns at every retry."""
     # The consumer is not given the topics: it would warn as well. So it finds out about one topic at each retry.
     try:
-        async with asyncio.timeout(timeout_s), open_consumer(access, retry_backoff_ms=_RETRY_MS) as consumer:
+        async with asyncio.timeout(timeout_s), started(open_consumer(access, retry_backoff_ms=_RETRY_MS)) as consumer:
             await consumer.end_offsets(partitions)
     except TimeoutError:
         raise TopicsError(f"the topics cannot be read and written after {timeout_s} s") from None
@@ -160,7 +160,7 @@ async def _until_answered(access: KafkaAccess, partitions: Sequence[TopicPartiti
 
 async def list_topics(access: KafkaAccess, names: TopicNames) -> list[TopicState]:
     """Our topics that are on the cluster, in the order of TOPICS. Raises aiokafka's KafkaError."""
-    async with open_admin(access) as admin:
+    async with started(open_admin(access)) as admin:
         wanted = {names.real(topic): topic for topic in TOPICS}
         found = {topic["topic"]: len(topic["partitions"]) for topic in await admin.describe_topics()}
         present = [name for name in wanted if name in found]
@@ -182,7 +182,7 @@ async def _configs(admin: AdminClient, kafka_names: list[str]) -> dict[str, dict
 async def session_timeouts_ms(access: KafkaAccess) -> tuple[int, int] | None:
     """Least and most session timeout of a consumer group's member; null where a broker does not tell us."""
     try:
-        async with open_admin(access) as admin:
+        async with started(open_admin(access)) as admin:
             brokers = (await admin.describe_cluster())["brokers"]
             (response,) = await admin.describe_configs(
                 [ConfigResource(ConfigResourceType.BROKER, str(brokers[0]["node_id"]))]

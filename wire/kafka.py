@@ -1,13 +1,15 @@
 """How to reach Kafka, in one place: addresses, TLS, SASL, and the clients made from them.
 
-The factories return clients that are not started; `async with` starts and stops them, or call `start()` and `stop()`.
+The factories return clients that are not started: use `async with started(open_consumer(access)) as consumer`.
 """
 
 import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from functools import lru_cache
 from ssl import SSLContext
-from typing import Any
+from typing import Any, TypeVar
 
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 from aiokafka.admin import AIOKafkaAdminClient
@@ -15,6 +17,8 @@ from aiokafka.client import AIOKafkaClient
 from aiokafka.errors import ProducerClosed
 from aiokafka.helpers import create_ssl_context
 from aiokafka.partitioner import murmur2
+
+C = TypeVar("C", AIOKafkaConsumer, AIOKafkaProducer, "AdminClient")
 
 SECURITY_PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 SASL_MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
@@ -219,19 +223,32 @@ def open_client(access: KafkaAccess, **options: Any) -> AIOKafkaClient:
 
 
 class AdminClient(AIOKafkaAdminClient):  # type: ignore[misc]  # aiokafka has no type annotations that mypy may read
-    """aiokafka's admin client as an asynchronous context, like the other two."""
+    """aiokafka's admin client, which is stopped and is an asynchronous context as the other two are."""
+
+    async def stop(self) -> None:
+        await self.close()
 
     async def __aenter__(self) -> "AdminClient":
         await self.start()
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        await self.close()
+        await self.stop()
 
 
 def open_admin(access: KafkaAccess, **options: Any) -> AdminClient:
     """An admin client, not started."""
     return AdminClient(**(access.client_options() | options))
+
+
+@asynccontextmanager
+async def started(client: C) -> AsyncIterator[C]:
+    """Starts a client, and stops it also where its start fails; its own context leaves its connections open then."""
+    try:
+        await client.start()
+        yield client
+    finally:
+        await client.stop()
 
 
 @lru_cache(maxsize=65_536)

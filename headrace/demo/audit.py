@@ -11,7 +11,7 @@ from sinks.catalog import query
 from sinks.root import TableRoot, table_name
 from wire.batches import DecodedBatch, FrameRun, JsonRun, Tombstone, decode_batch
 from wire.delta_schemas import DEAD_LETTERS
-from wire.kafka import KafkaAccess, open_admin, open_consumer
+from wire.kafka import KafkaAccess, open_admin, open_consumer, started
 from wire.topics import TOPICS, TopicNames
 
 Identity = tuple[int, int, int]
@@ -50,10 +50,10 @@ class TopicAudit:
 async def read_sent(access: KafkaAccess, names: TopicNames) -> dict[str, Sent]:
     """Read every topic from its beginning to its end, by logical name. Raises aiokafka's KafkaError."""
     sent = {topic: Sent() for topic in TOPICS}
-    async with open_admin(access) as admin:
+    async with started(open_admin(access)) as admin:
         described = await admin.describe_topics([names.real(topic) for topic in TOPICS])
     partitions = [TopicPartition(one["topic"], part["partition"]) for one in described for part in one["partitions"]]
-    async with open_consumer(access) as consumer:
+    async with started(open_consumer(access)) as consumer:
         consumer.assign(partitions)
         await consumer.seek_to_beginning(*partitions)
         ends = await consumer.end_offsets(partitions)

@@ -10,7 +10,7 @@ from records.decisions import ScalingDecision
 from records.signals import EndpointSignal
 from records.telemetry import RequestSample
 from wire.batches import JsonRun, decode_batch
-from wire.kafka import KafkaAccess, open_consumer
+from wire.kafka import KafkaAccess, open_consumer, started
 from wire.topics import TopicNames
 
 TOPICS_READ = ("telemetry.requests", "signals", "decisions.scaling")
@@ -50,8 +50,7 @@ class Feed:
         # Of topics made a moment ago it logs an error a partition, and asks again by itself.
         logging.getLogger("aiokafka.consumer.fetcher").setLevel(logging.CRITICAL)
         consumer = open_consumer(self._access, *(self._names.real(topic) for topic in TOPICS_READ))
-        try:
-            await consumer.start()
+        async with started(consumer):
             while True:
                 polled = await consumer.getmany(timeout_ms=POLL_MS)
                 for partition, messages in polled.items():
@@ -60,8 +59,6 @@ class Feed:
                     self._tell_ticks()
                     async with self._changed:
                         self._changed.notify_all()
-        finally:
-            await consumer.stop()
 
     async def until_sampled(self, replicas: Iterable[str], at_s: int) -> None:
         """Return when each of them has told of the second `at_s` or a later one."""

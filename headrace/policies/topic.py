@@ -2,10 +2,8 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Iterable, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import msgspec
 from aiokafka import TopicPartition
@@ -13,7 +11,7 @@ from aiokafka import TopicPartition
 from headrace.exit_codes import CannotRunError, ExitCode
 from records.policy import EndpointPolicy
 from wire.codec import DecodeError, decode, encode
-from wire.kafka import AdminClient, KafkaAccess, open_admin, open_consumer, open_producer
+from wire.kafka import KafkaAccess, open_admin, open_consumer, open_producer, started
 from wire.topics import TopicNames
 
 TOPIC = "policies"
@@ -33,16 +31,6 @@ class Changes:
     kept: tuple[str, ...]
 
 
-@asynccontextmanager
-async def _started(client: Any) -> AsyncIterator[Any]:
-    """An aiokafka client that is closed also where its start fails; its own context leaves it open then."""
-    try:
-        await client.start()
-        yield client
-    finally:
-        await (client.close() if isinstance(client, AdminClient) else client.stop())
-
-
 async def published_policies(access: KafkaAccess, names: TopicNames) -> dict[str, EndpointPolicy | None]:
     """The newest record of every endpoint on the topic; None where it cannot be decoded. Deleted ones are left out.
 
@@ -53,7 +41,7 @@ async def published_policies(access: KafkaAccess, names: TopicNames) -> dict[str
     assigned = await _partitions(access, topic)
     # Of topics made a moment ago it logs an error a partition, and asks again by itself.
     logging.getLogger("aiokafka.consumer.fetcher").setLevel(logging.CRITICAL)
-    async with _started(open_consumer(access)) as consumer:
+    async with started(open_consumer(access)) as consumer:
         consumer.assign(assigned)
         await consumer.seek_to_beginning(*assigned)
         ends = await consumer.end_offsets(assigned)
@@ -66,7 +54,7 @@ async def published_policies(access: KafkaAccess, names: TopicNames) -> dict[str
 
 
 async def _partitions(access: KafkaAccess, topic: str) -> list[TopicPartition]:
-    async with _started(open_admin(access)) as admin:
+    async with started(open_admin(access)) as admin:
         (described,) = await admin.describe_topics([topic])
     if described["error_code"]:
         message = f"{topic}: no such topic on {access.bootstrap} (hint: headrace topics create)"
@@ -100,7 +88,7 @@ async def publish(
         if endpoint in before and before[endpoint] != policy
     }
     deleted = tuple(endpoint for endpoint in delete if endpoint in before)
-    async with _started(open_producer(access)) as producer:
+    async with started(open_producer(access)) as producer:
         for endpoint in (*created, *changed):
             await producer.send_and_wait(names.real(TOPIC), encode(wanted[endpoint]), key=endpoint.encode())
         for endpoint in deleted:

@@ -2,8 +2,10 @@
 
 import asyncio
 import subprocess
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from aiokafka.errors import KafkaConnectionError
@@ -17,7 +19,7 @@ from records.enums import Source
 from records.telemetry import RequestSample
 from tests.conftest import BrokerFactory
 from wire.admin import TopicSettings, check_topics, create_topics
-from wire.kafka import KafkaAccess, open_consumer, partition_of
+from wire.kafka import KafkaAccess, open_admin, open_consumer, open_producer, partition_of, started
 from wire.producer import ProducerCounts, TelemetryProducer
 from wire.topics import TopicNames
 
@@ -130,5 +132,14 @@ async def test_all_clients_speak_tls_and_sasl(broker_factory: BrokerFactory, tmp
 
     for refused in (replace(access, sasl_password="wrong"), replace(access, ssl_cafile=None)):
         with pytest.raises(KafkaConnectionError):
-            async with open_consumer(refused):
+            async with started(open_consumer(refused)):
                 pass
+
+
+@pytest.mark.parametrize("make", [open_admin, open_consumer, open_producer])
+async def test_a_client_that_cannot_start_is_closed(make: Callable[[KafkaAccess], Any]) -> None:
+    client = make(KafkaAccess(bootstrap=f"127.0.0.1:{free_port()}"))
+    with pytest.raises(KafkaConnectionError):
+        async with started(client):
+            raise AssertionError("nobody answers there")
+    assert client._closed
