@@ -110,7 +110,7 @@ class AppendTable:
 
     def progress(self, app_ids: Sequence[str]) -> dict[str, int | None]:
         """The last offset that the table has of each id, None where it has nothing. Raises StorageError."""
-        return self._retrying(lambda: self._versions(self._open(), app_ids))
+        return self._retrying(lambda: self._versions(self._open(), app_ids), aim="read")
 
     def append(self, slices: Sequence[PartitionSlice]) -> Appended:
         """Writes in one commit what the table does not have yet; nothing at all where it has everything.
@@ -196,7 +196,7 @@ class AppendTable:
         except Exception as error:
             _log.warning("checkpoint_failed", table=self.spec.name, error=str(error))
 
-    def _retrying(self, attempt: Callable[[], T]) -> T:
+    def _retrying(self, attempt: Callable[[], T], aim: str = "written") -> T:
         retrying = Retrying(
             stop=stop_any(stop_after_delay(self._patience_s), stop_when_event_set(self._give_up)),
             wait=wait_random_exponential(multiplier=0.05, max=5.0),
@@ -211,7 +211,7 @@ class AppendTable:
             if not _is_of_storage(error):
                 raise
             self._root.check()
-            raise StorageError(f"table {self.uri} cannot be written: {_one_line(error)}") from error
+            raise StorageError(f"table {self.uri} cannot be {aim}: {_one_line(error)}") from error
 
     def _note_retry(self, state: RetryCallState) -> None:
         error = state.outcome.exception() if state.outcome else None

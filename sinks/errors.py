@@ -2,7 +2,7 @@
 
 
 class StorageError(Exception):
-    """Tables cannot be written: a full disk, a folder that is missing or not ours to write, a foreign schema.
+    """Tables cannot be written or read: a full disk, a folder that is missing or not ours to write, a foreign schema.
 
     `message` is for an operator. Nothing that was read is lost: a sink that starts again goes on where the tables'
     logs end.

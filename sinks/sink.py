@@ -82,7 +82,9 @@ class DeltaSink:
         self._dead_letters = self._table(DEAD_LETTERS)
         self._topics = {plan.names.real(topic): self._topic(topic) for topic in plan.topics}
         self._threads = ThreadPoolExecutor(plan.threads, thread_name_prefix="flush")
+        self._ids = TopicIds(plan.access)
         self._reader: TableReader | None = None
+        self._flusher: Flusher | None = None
         self._paused = False
         self._failure: Exception | None = None
         self._lag: int | None = None
@@ -112,7 +114,7 @@ class DeltaSink:
         """
         try:
             await asyncio.to_thread(self._ensure_tables)
-            async with TopicIds(self._plan.access) as self._ids:
+            async with self._ids:
                 await self._check_topics()
                 await self._read_and_write(stop)
         finally:
@@ -139,7 +141,7 @@ class DeltaSink:
             **CONSUMER_OPTIONS,
         )
         self._reader = reader = TableReader(consumer, self, self._plan.monotonic_s)
-        self._flusher = Flusher(self._ids, consumer, self._threads, self._plan.faults, self._plan.monotonic_s)
+        self._flusher = flusher = Flusher(self._ids, consumer, self._threads, self._plan.faults, self._plan.monotonic_s)
         beside = [asyncio.create_task(self._watch_progress(reader)), asyncio.create_task(_end_after(stop, reader))]
         try:
             await consumer.start()
@@ -155,7 +157,7 @@ class DeltaSink:
             for task in beside:
                 task.cancel()
             reader.end()
-            self._flusher.give_up()
+            flusher.give_up()
             if not await close_consumer(consumer, CLOSE_PATIENCE_S):
                 _log.info("consumer_not_closed_cleanly")
         if self._failure is not None:
@@ -219,6 +221,7 @@ class DeltaSink:
         return topic.flush
 
     async def _flush(self, topic: TopicState) -> None:
+        assert self._flusher is not None, "flushes begin after it is made"
         try:
             await self._flusher.flush(topic)
         except MisplacedError as error:

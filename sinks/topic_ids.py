@@ -23,7 +23,7 @@ from aiokafka.protocol.types import (
     TaggedFields,
 )
 
-from wire.kafka import KafkaAccess
+from wire.kafka import KafkaAccess, open_client
 
 _NO_ID = uuid.UUID(int=0)
 
@@ -116,20 +116,27 @@ class TopicIds:
 
     def __init__(self, access: KafkaAccess) -> None:
         self._access = access
+        self._opened: AIOKafkaClient | None = None
 
     async def __aenter__(self) -> Self:
-        self._client = AIOKafkaClient(**self._access.client_options())
+        client = open_client(self._access)
         try:
-            await self._client.bootstrap()
+            await client.bootstrap()
         except BaseException:
-            await self._client.close()
+            await client.close()
             raise
+        self._opened = client
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         await self._client.close()
+
+    @property
+    def _client(self) -> AIOKafkaClient:
+        assert self._opened is not None, "used inside its context"
+        return self._opened
 
     async def of(self, topics: Iterable[str]) -> dict[str, str]:
         """The ids of those of `topics` (names on the cluster) that exist, each a UUID as text.

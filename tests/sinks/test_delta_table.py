@@ -221,6 +221,8 @@ def test_a_table_that_vanished_stops_at_once(tmp_path: Path) -> None:
     (tmp_path / SPEC.name).rename(tmp_path / "elsewhere")
     with pytest.raises(StorageError, match="outcomes cannot be written"):
         table.append([part(0, 3)])
+    with pytest.raises(StorageError, match="outcomes cannot be read"):
+        table.progress(["any"])
     assert not (tmp_path / SPEC.name).exists()
 
 
