@@ -35,6 +35,7 @@ class ControllerMemory(msgspec.Struct, frozen=True, kw_only=True):
     supply: SupplyMemory
     processed_s: Instant = 0.0
     observed_from_s: Second = 0
+    kept_from_s: Second = 0
     catch_up: CatchUp | None = None
     epochs: tuple[EpochSeen, ...] = ()
     first_offsets: dict[str, int] = {}

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from records.fields import SECOND_MAX
 from records.outcomes import DeadLetter
-from wire.codec import DECODERS, UNREADABLE, DecodeError, decode, explain
+from wire.codec import UNREADABLE, DecodeError, decode, explain, json_reader
 from wire.frames import ARROW_CONTENT_TYPE, CONTENT_TYPE_HEADER, RowError, decode_frame
 from wire.topics import TOPICS
 
@@ -84,10 +84,11 @@ class DecodedBatch(msgspec.Struct, frozen=True, kw_only=True, eq=False):
 def decode_batch(topic: str, partition: int, messages: Sequence[Message]) -> DecodedBatch:
     """Decodes messages of one partition of a logical topic, at least one, in the order of their offsets.
 
-    `received_s` is the record's own where set, else the Kafka timestamp. Bad messages and rows become dead letters,
-    never an exception; their neighbours are kept.
+    `received_s` is the record's own where set, else the Kafka timestamp. Nothing is received after Kafka has it, so
+    the earlier of the two counts: a sender whose clock is ahead must not move the time of its whole partition.
+    Bad messages and rows become dead letters, never an exception; their neighbours are kept.
     """
-    decode_json = DECODERS[topic].decode
+    decode_json = json_reader(topic)
     sink = _Collector(topic, partition, messages)
     add_record, add_origin = sink.records.append, sink.origins.append
     for message in messages:
@@ -113,10 +114,10 @@ def decode_batch(topic: str, partition: int, messages: Sequence[Message]) -> Dec
     )
 
 
-def _is_frame(headers: Sequence[tuple[str, bytes]]) -> bool:
+def _is_frame(headers: Sequence[tuple[str, bytes | None]]) -> bool:
     for name, value in headers:
         if name.lower() == CONTENT_TYPE_HEADER:
-            return value.split(b";")[0].strip().lower() == ARROW_CONTENT_TYPE
+            return (value or b"").split(b";")[0].strip().lower() == ARROW_CONTENT_TYPE
     return False
 
 
@@ -145,7 +146,7 @@ class _Collector:
         stamps = [message.timestamp / 1000 for message in origins]
         if self._own_received:
             pairs = zip(records, stamps, strict=True)
-            stamps = [stamp if record.received_s is None else record.received_s for record, stamp in pairs]
+            stamps = [stamp if record.received_s is None else min(record.received_s, stamp) for record, stamp in pairs]
         self.runs.append(
             JsonRun(
                 records=records.copy(),
@@ -215,8 +216,9 @@ def _empty(topic: str, value: bytes | None) -> DecodeError:
 
 
 def _received_s(batch: pa.RecordBatch, default_s: float) -> NDArray[np.float64]:
-    """The rows' own `received_s`, the message's where a row has none."""
+    """The rows' own `received_s`, the message's where a row has none, or one that is later: see `decode_batch`."""
     if "received_s" not in batch.schema.names:
         return np.full(batch.num_rows, default_s)
     received_s = batch.column("received_s").to_numpy(zero_copy_only=False).astype(np.float64, copy=False)
-    return np.where(np.isnan(received_s), default_s, received_s)
+    earlier: NDArray[np.float64] = np.fmin(received_s, default_s)
+    return earlier

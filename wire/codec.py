@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from math import isfinite
 from types import MappingProxyType
 from typing import Any
@@ -10,6 +10,8 @@ from typing import Any
 import msgspec
 
 from records.enums import BadInput
+from records.policy import EndpointPolicy
+from records.policy_contradictions import contradictions
 from wire.topics import TOPICS
 
 VALUE_CHARS_MAX = 200
@@ -55,13 +57,30 @@ def decode(topic: str, value: bytes | None) -> msgspec.Struct:
 
     A null value is no record: where it deletes (`TopicSpec.tombstones`), the caller looks before.
     """
-    decoder = DECODERS[topic]
+    read = json_reader(topic)
     if not value:
         raise DecodeError(BadInput.EMPTY, detail="the value is null" if value is None else "the value is empty")
     try:
-        return decoder.decode(value)
+        return read(value)
     except UNREADABLE as error:
         raise explain(value, error) from error
+
+
+def json_reader(topic: str) -> Callable[[bytes], msgspec.Struct]:
+    """What makes a record of a message's value, raising one of UNREADABLE. KeyError for an unknown topic.
+
+    A policy may contradict itself though each of its values is good; whoever published it past
+    `headrace policy apply` was not told.
+    """
+    return _read_policy if topic == "policies" else DECODERS[topic].decode
+
+
+def _read_policy(value: bytes) -> msgspec.Struct:
+    policy = DECODERS["policies"].decode(value)
+    if isinstance(policy, EndpointPolicy):
+        for key, allowed in contradictions(policy):
+            raise msgspec.ValidationError(f"Expected {allowed} - at `$.{key}`")
+    return policy
 
 
 def explain(value: bytes, error: Exception) -> DecodeError:

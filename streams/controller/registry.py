@@ -146,7 +146,8 @@ class EndpointRegistry:
             state.set_policy(policy)
         starts_empty = self.windows.open(state)
         if starts_empty and state.next_tick is not None:
-            state.observed_from_s = max(state.observed_from_s, state.next_tick)
+            state.observed_from_s = state.kept_from_s = max(state.observed_from_s, state.next_tick)
+            self.windows.keep(state)
 
     def _delete_policy(self, endpoint: str) -> None:
         """No more ticks; what was kept is freed."""

@@ -55,6 +55,7 @@ class EndpointState:
     scaling: ScalingMemory = field(default_factory=ScalingMemory)
     catch_up: CatchUp | None = None
     observed_from_s: int = 0
+    kept_from_s: int = 0
     newest_end_s: float = NEVER_S
     newest_received_s: float = NEVER_S
     floor_s: float = NEVER_S
@@ -85,6 +86,7 @@ class EndpointState:
         state.sources = EndpointSources.restored(supply.sources)
         state.scaling, state.catch_up = memory.scaling, memory.catch_up
         state.observed_from_s, state.floor_s = memory.observed_from_s, memory.processed_s
+        state.kept_from_s = memory.kept_from_s
         state.last_heard = {
             replica.replica: replica.heard_s for replica in supply.replicas if replica.heard_s is not None
         }
@@ -190,6 +192,7 @@ class EndpointState:
             supply=self._supply_memory(tick, moment.offsets.get("telemetry.requests", 0)),
             processed_s=moment.processed_s,
             observed_from_s=self.observed_from_s,
+            kept_from_s=self.kept_from_s,
             catch_up=self.catch_up,
             epochs=epochs,
             first_offsets=self.first_offsets,

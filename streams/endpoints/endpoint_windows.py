@@ -81,9 +81,11 @@ class EndpointWindows:
         return is_new
 
     def keep(self, state: EndpointState) -> None:
-        """Give up what no tick from the next one on reads."""
+        """Give up what no tick from the next one on reads, and what is from before the windows began anew: a mean is
+        taken over the observed seconds alone, so seconds before them may not add to it."""
         if state.needed_from_s is not None:
-            self._of[state.endpoint].requests.keep_from(state.endpoint, state.needed_from_s)
+            first_s = max(state.needed_from_s, state.kept_from_s)
+            self._of[state.endpoint].requests.keep_from(state.endpoint, first_s)
 
     def close(self, endpoint: str) -> None:
         known = self._of.pop(endpoint, None)

@@ -62,7 +62,8 @@ async def read_topic(bootstrap: str, topic: str) -> list[Message]:
         while any([await consumer.position(partition) < ends[partition] for partition in partitions]):
             for partition, records in (await consumer.getmany(timeout_ms=100)).items():
                 for record in records:
-                    is_frame = any(key == "content-type" and b"arrow" in value for key, value in record.headers)
+                    types = [value or b"" for key, value in record.headers if key == "content-type"]
+                    is_frame = any(b"arrow" in value for value in types)
                     found.append(Message(partition.partition, record.offset, record.value, is_frame))
     finally:
         await consumer.stop()

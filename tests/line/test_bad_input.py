@@ -1,6 +1,7 @@
 """Every kind of bad input at once, between good samples: counted or kept as a dead letter, and the line goes on."""
 
 import json
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -54,6 +55,7 @@ UNREADABLE = [
     ).encode(),
 ]
 BAD_POLICIES = [
+    {"endpoint": "good", "minReplicas": 5, "maxReplicas": 3, "metrics": [{"name": "ttft", "target": 500}]},
     {"endpoint": "good", "minReplicas": 1, "maxReplicas": 9, "metrics": [{"name": "vibes"}]},
     {"endpoint": "good", "minReplicas": 1, "maxReplicas": 9, "metrics": []},
 ]
@@ -63,6 +65,10 @@ async def send_bad(line: Line, sender: Sender, now_s: int) -> None:
     for value in UNREADABLE:
         await sender.send("telemetry.requests", "good", value)
     await sender.send_frame("telemetry.requests", "good", frame_without_times("good"))
+    nothing: Any = None  # Kafka allows a header without a value
+    await sender.send("telemetry.requests", "good", b"{}", headers=[("content-type", nothing)])
+    boast = sample("good", now_s - 1, received_s=now_s + 3600)  # a duplicate, with a clock that is ahead
+    await sender.send_record("telemetry.requests", **boast)
     for record in (sample("good", now_s + 3600), sample("good", now_s - 86_400), sample("nobody", now_s)):
         await sender.send_record("telemetry.requests", **record)
     astray = (partition_of("good", PARTITIONS) + 1) % PARTITIONS
@@ -102,8 +108,8 @@ async def test_bad_input_is_told_and_harms_nobody_else(make_line: MakeLine) -> N
     await line.drain(sink)
 
     counts = await count_everything(line.bootstrap, line.prefix, line.tables, TOPICS)
-    assert counts["telemetry.requests"].dead == len(UNREADABLE) + 1
-    assert counts["telemetry.requests"].kept == good + 4
+    assert counts["telemetry.requests"].dead == len(UNREADABLE) + 2
+    assert counts["telemetry.requests"].kept == good + 5
     assert counts["policies"].dead == len(BAD_POLICIES)
     told = ask(f"SELECT reason, field, value FROM delta_scan('{line.tables / 'deadletters'}')")
     assert ("out_of_range", "completions", "-1") in told

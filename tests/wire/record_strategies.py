@@ -6,8 +6,10 @@ from typing import Any
 import msgspec
 from hypothesis import strategies as st
 from msgspec import inspect
+from msgspec.structs import replace
 
 from records.histogram import Histogram
+from records.policy import EndpointPolicy, Metric
 
 Strategy = st.SearchStrategy[Any]
 
@@ -20,7 +22,28 @@ def records(kind: type[msgspec.Struct]) -> Strategy:
     if kind is Histogram:
         return histograms()
     fields = {field.name: _values(inspect.type_info(field.type)) for field in msgspec.structs.fields(kind)}
-    return st.builds(kind, **fields)
+    built: Strategy = st.builds(kind, **fields)
+    return built.map(_consistent) if kind is EndpointPolicy else built
+
+
+def _consistent(policy: EndpointPolicy) -> EndpointPolicy:
+    """The policy with what may not be together mended, everything else as drawn."""
+    low, high = sorted((policy.min_replicas, policy.max_replicas))
+    bounds = sorted((policy.concurrency.min, policy.concurrency.target, policy.concurrency.max))
+    metrics = {(metric.name, metric.percentile): _bounded(metric) for metric in policy.metrics}
+    return replace(
+        policy,
+        min_replicas=low,
+        max_replicas=high,
+        concurrency=replace(policy.concurrency, min=bounds[0], target=bounds[1], max=bounds[2]),
+        metrics=tuple(metrics.values()),
+        scale_up=replace(policy.scale_up, every_seconds=5),
+        scale_down=replace(policy.scale_down, every_seconds=5),
+    )
+
+
+def _bounded(metric: Metric) -> Metric:
+    return metric if metric.target is None else replace(metric, target=min(metric.target, 1.0))
 
 
 def histograms(bounds: tuple[tuple[float, ...], ...] = BOUNDS) -> Strategy:

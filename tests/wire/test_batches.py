@@ -2,6 +2,7 @@
 
 from base64 import b64decode
 
+import msgspec
 import pytest
 
 from records.enums import BadInput, Source
@@ -21,7 +22,7 @@ def sample(index: int, received_s: float | None = None) -> RequestSample:
 
 
 def test_json_messages_become_one_run() -> None:
-    samples = [sample(0), sample(1, received_s=12.5), sample(2)]
+    samples = [sample(0), sample(1, received_s=0.75), sample(2, received_s=9e9)]
     messages = [
         consumed(TOPIC, encode(record), offset=7 + 2 * index, timestamp=1000 + index)
         for index, record in enumerate(samples)
@@ -31,7 +32,7 @@ def test_json_messages_become_one_run() -> None:
     assert isinstance(run, JsonRun)
     assert run.records == samples
     assert run.offsets.tolist() == [7, 9, 11]
-    assert run.received_s.tolist() == [1.0, 12.5, 1.002]
+    assert run.received_s.tolist() == [1.0, 0.75, 1.002], "nothing is received after Kafka has it"
     assert (decoded.topic, decoded.kafka_topic, decoded.partition) == (TOPIC, "pre." + TOPIC, 4)
     assert decoded.next_offset == 12
     assert decoded.errors == []
@@ -54,6 +55,34 @@ def test_bad_messages_are_dead_letters_and_their_neighbours_are_kept() -> None:
     last = decoded.errors[-1]
     assert (last.field, last.value, last.detail) == ("at_s", "-4", "Expected `int` >= 0")
     assert (last.source_topic, last.partition, last.row, last.at_s) == ("pre." + TOPIC, 0, 0, 5)
+
+
+def test_a_header_without_a_value_is_no_frame() -> None:
+    message = consumed(TOPIC, encode(sample(0)), offset=0, headers=(("content-type", None),))
+    assert decode_batch(TOPIC, 0, [message]).errors == []
+
+
+@pytest.mark.parametrize(
+    ("keys", "field"),
+    [
+        ({"minReplicas": 5}, "minReplicas"),
+        ({"scaleUp": {"everySeconds": 7}}, "scaleUp.everySeconds"),
+        ({"scaleDown": {"windowSeconds": 5, "everySeconds": 10}}, "scaleDown.windowSeconds"),
+        ({"concurrency": {"target": 1}}, "concurrency.target"),
+        ({"metrics": [{"name": "gpu_utilization", "target": 1.5}]}, "metrics[0].target"),
+        ({"metrics": [{"name": "ttft", "target": 9}, {"name": "ttft", "target": 8}]}, "metrics[1].name"),
+    ],
+)
+def test_a_policy_that_contradicts_itself_is_a_dead_letter(keys: dict[str, object], field: str) -> None:
+    document = {"endpoint": "e", "minReplicas": 1, "maxReplicas": 3, "metrics": [{"name": "ttft", "target": 500}]}
+    messages = [
+        consumed("policies", msgspec.json.encode(document), offset=0),
+        consumed("policies", msgspec.json.encode({**document, **keys}), offset=1),
+    ]
+    decoded = decode_batch("policies", 0, messages)
+    assert [len(run.records) for run in decoded.runs if isinstance(run, JsonRun)] == [1]
+    (letter,) = decoded.errors
+    assert (letter.offset, letter.field, letter.reason) == (1, field, BadInput.OUT_OF_RANGE)
 
 
 def test_a_long_message_is_kept_up_to_its_limit() -> None:

@@ -83,7 +83,8 @@ def test_frames_become_the_rows_of_their_records(topic: str, data: st.DataObject
 
 def test_times_are_timestamps_in_utc() -> None:
     value = b'{"endpoint":"e","replica":"r","at_s":1700000000,"source":"engine","received_s":1700092800.25}'
-    row = to_table(decode_batch("telemetry.requests", 0, [consumed("telemetry.requests", value)])).to_pylist()[0]
+    message = consumed("telemetry.requests", value, timestamp=1_800_000_000_000)
+    row = to_table(decode_batch("telemetry.requests", 0, [message])).to_pylist()[0]
     assert row["at"] == datetime(2023, 11, 14, 22, 13, 20, tzinfo=UTC)
     assert row["date"] == date(2023, 11, 14)
     assert row["received_at"] == datetime(2023, 11, 16, 0, 0, 0, 250_000, tzinfo=UTC)

@@ -13,6 +13,7 @@ from records.memory import ControllerMemory
 from records.policy import EndpointPolicy
 from records.telemetry import RequestSample
 from streams.controller.controller import PartitionController
+from streams.controller.rebuild import WINDOW_TOPICS, RewindPlan
 from streams.endpoints.effects import TickEffects
 
 REQUESTS = "telemetry.requests"
@@ -113,6 +114,20 @@ def as_bytes(effects: Iterable[TickEffects]) -> list[bytes]:
     """Each tick's signal, decisions and memory as they would be written."""
     return [
         b"\n".join(msgspec.json.encode(part) for part in (one.signal, one.decisions, one.memory)) for one in effects
+    ]
+
+
+def read_again(plan: RewindPlan, arrivals: Sequence[Arrival]) -> list[Arrival]:
+    """What a worker reads that starts from `plan`."""
+    since_s = 0.0 if plan.since_s is None else plan.since_s
+    return [
+        arrival
+        for arrival in arrivals
+        if (
+            arrival.received_s >= since_s
+            if arrival.topic in WINDOW_TOPICS
+            else arrival.offset >= plan.offsets.get(arrival.topic, 0)
+        )
     ]
 
 

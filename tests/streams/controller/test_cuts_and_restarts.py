@@ -8,9 +8,8 @@ import pytest
 
 from records.memory import ControllerMemory
 from streams.controller.controller import PartitionController
-from streams.controller.rebuild import WINDOW_TOPICS, RewindPlan
 from streams.endpoints.effects import TickEffects
-from tests.streams.controller.line import Arrival, as_bytes, feed_all, started
+from tests.streams.controller.line import as_bytes, feed_all, read_again, started
 from tests.streams.controller.random_line import POLICIES, random_line
 
 
@@ -19,20 +18,6 @@ def _by_endpoint(effects: Sequence[TickEffects]) -> dict[str, list[bytes]]:
     for one, encoded in zip(effects, as_bytes(effects), strict=True):
         found[one.endpoint].append(encoded)
     return found
-
-
-def _read_again(plan: RewindPlan, arrivals: Sequence[Arrival]) -> list[Arrival]:
-    """What a worker reads that starts from `plan`."""
-    since_s = 0.0 if plan.since_s is None else plan.since_s
-    return [
-        arrival
-        for arrival in arrivals
-        if (
-            arrival.received_s >= since_s
-            if arrival.topic in WINDOW_TOPICS
-            else arrival.offset >= plan.offsets.get(arrival.topic, 0)
-        )
-    ]
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -58,11 +43,11 @@ def test_a_kill_at_any_point_changes_nothing(seed: int) -> None:
         read_to = rng.randint(read_to, len(line.arrivals))
         controller = PartitionController(0, lambda endpoint: True)
         plan = controller.restore(memories.values(), POLICIES)
-        made = feed_all(controller, _read_again(plan, line.arrivals[:read_to]), rng)
+        made = feed_all(controller, read_again(plan, line.arrivals[:read_to]), rng)
         kept = made[: rng.randint(0, len(made))]
         committed += kept
         memories.update({one.endpoint: one.memory for one in kept})
     controller = PartitionController(0, lambda endpoint: True)
     plan = controller.restore(memories.values(), POLICIES)
-    committed += feed_all(controller, _read_again(plan, line.arrivals), rng)
+    committed += feed_all(controller, read_again(plan, line.arrivals), rng)
     assert _by_endpoint(committed) == _by_endpoint(whole)

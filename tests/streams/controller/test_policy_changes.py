@@ -1,0 +1,48 @@
+"""A policy that makes the windows longer: they begin anew, and what was before does not add to what is after."""
+
+from records.memory import ControllerMemory
+from streams.controller.controller import PartitionController
+from streams.endpoints.effects import TickEffects
+from tests.streams.controller.line import Line, as_bytes, feed_all, policy, read_again, sample, started
+
+BEGIN_S, CHANGE_S, END_S = 1000, 1042, 1120
+NARROW = policy(scaleDown={"windowSeconds": 300})
+WIDE = policy(scaleDown={"windowSeconds": 900})
+
+
+def steady_line() -> Line:
+    """One replica with 6 requests running in every second; in the middle the policy changes."""
+    line = Line()
+    for at_s in range(BEGIN_S, END_S):
+        if at_s == CHANGE_S:
+            line.add("policies", WIDE, received_s=at_s + 0.5)
+        line.samples([sample(at_s, running=6.0)])
+    return line
+
+
+def inflight(effects: list[TickEffects]) -> dict[int, set[float]]:
+    """What was measured over any window, by tick."""
+    found: dict[int, set[float]] = {}
+    for one in effects:
+        values = [values["inflight_requests"].value for values in one.signal.windows.values()]
+        found[one.at_s] = {value for value in values if value is not None}
+    return found
+
+
+def test_longer_windows_measure_only_what_came_into_them() -> None:
+    measured = inflight(feed_all(started(NARROW), steady_line().arrivals))
+    assert max(measured) >= END_S - 5
+    assert set().union(*measured.values()) == {6.0}
+    assert all(values for tick, values in measured.items() if tick >= CHANGE_S + 10)
+
+
+def test_a_kill_after_the_change_changes_nothing() -> None:
+    line = steady_line()
+    whole = feed_all(started(NARROW), line.arrivals)
+    changed = [index for index, one in enumerate(whole) if one.at_s > CHANGE_S]
+    for index in changed:
+        memory: ControllerMemory = whole[index].memory
+        controller = PartitionController(0, lambda endpoint: True)
+        plan = controller.restore([memory], [WIDE])
+        again = feed_all(controller, read_again(plan, line.arrivals))
+        assert as_bytes(again) == as_bytes(whole[index + 1 :]), f"killed after tick {whole[index].at_s}"
