@@ -4,6 +4,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 PYTEST := $(BIN)/python -m pytest
+LOCK := $(BIN)/pip-compile --quiet --generate-hashes --no-emit-index-url --no-emit-find-links --strip-extras \
+	--allow-unsafe
 ROOMS := records decisions wire streams collectors sinks headrace bench tests
 
 .DEFAULT_GOAL := help
@@ -51,9 +53,10 @@ bench: $(READY)  ## All benches; renews the table in docs/performance.md
 	$(BIN)/python -m bench --all --write docs/performance.md
 
 .PHONY: lock
-lock: $(READY)  ## Renew requirements.lock from pyproject.toml
-	$(BIN)/pip-compile --quiet --generate-hashes --no-emit-index-url --no-emit-find-links --strip-extras \
-		--allow-unsafe --extra dev --extra engine --output-file requirements.lock pyproject.toml
+lock: $(READY)  ## Renew both locks from pyproject.toml; the one of run time pins what the other does
+	$(LOCK) --build-deps-for editable --extra dev --extra engine --output-file requirements.lock pyproject.toml
+	cp requirements.lock requirements-runtime.lock
+	$(LOCK) --build-deps-for wheel --output-file requirements-runtime.lock pyproject.toml
 
 .PHONY: docs
 docs: $(READY)  ## Renew docs/contract.md from the records

@@ -22,6 +22,8 @@ ROOMS = {
     "bench",
 }
 
+LOCKS = ("requirements.lock", "requirements-runtime.lock")
+
 
 def test_no_dependency_ships_a_top_level_name_of_ours() -> None:
     owners = importlib.metadata.packages_distributions()
@@ -36,18 +38,37 @@ def test_every_room_is_packaged() -> None:
     assert packaged == present
 
 
-def test_the_lock_pins_every_package_by_hash_and_names_no_address() -> None:
-    lock = (ROOT / "requirements.lock").read_text()
+def pins_of(name: str) -> dict[str, str]:
+    return dict(re.findall(r"^([a-z0-9][a-z0-9._-]*)==(\S+) \\", (ROOT / name).read_text(), re.MULTILINE))
+
+
+@pytest.mark.parametrize("name", LOCKS)
+def test_the_lock_pins_every_package_by_hash_and_names_no_address(name: str) -> None:
+    lock = (ROOT / name).read_text()
     assert not re.search(r"https?://|^--(index|extra-index|find-links)", lock, re.MULTILINE)
     pins = re.findall(r"^([a-z0-9][a-z0-9._-]*)==\S+ \\\n    --hash=sha256:[0-9a-f]{64}", lock, re.MULTILINE)
     names = re.findall(r"^([a-z0-9][a-z0-9._-]*)\b", lock, re.MULTILINE)
-    assert len(pins) > 60
+    assert len(pins) > 40
     assert pins == names
 
 
+def _name(requirement: str) -> str:
+    return re.sub(r"[-_.]+", "-", re.split(r"[=<>]", requirement)[0]).lower()
+
+
+def test_what_runs_is_a_part_of_what_is_tested() -> None:
+    all_pins, running = (pins_of(name) for name in LOCKS)
+    assert running.items() <= all_pins.items()
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    extras = settings["project"]["optional-dependencies"]
+    for requirement in (*settings["project"]["dependencies"], *settings["build-system"]["requires"]):
+        assert _name(requirement) in running
+    for requirement in (*extras["dev"], *extras["engine"]):
+        assert _name(requirement) not in running
+
+
 def test_the_installed_packages_are_those_of_the_lock() -> None:
-    lock = (ROOT / "requirements.lock").read_text()
-    pinned = dict(re.findall(r"^([a-z0-9][a-z0-9._-]*)==(\S+) \\", lock, re.MULTILINE))
+    pinned = pins_of("requirements.lock")
     installed = {re.sub(r"[-_.]+", "-", d.name).lower(): d.version for d in importlib.metadata.distributions()}
     different = {
         name: (version, installed.get(name)) for name, version in pinned.items() if installed.get(name) != version
