@@ -55,8 +55,9 @@ def replay(settings: ReplaySettings) -> ExitCode:
     r"""Compute the decisions of a file of telemetry.
 
     With --telemetry - each line's decisions are written before the next line is read. Lines that are no records become
-    dead letters (--topics deadletters), and the rest goes on; the exit status is then 1. Nothing is written when it
-    is 2.
+    dead letters (--topics deadletters), and so do lines whose received_s is more than 7 days after
+    the latest before; the rest goes on, and the exit status is then 1. Nothing is written when it is 2, unless a pipe
+    or a disk fails halfway.
 
     Example:
         headrace replay --policies policies/ --telemetry telemetry.jsonl.gz \
@@ -72,7 +73,7 @@ def replay(settings: ReplaySettings) -> ExitCode:
                 out.write(as_line(topic, record))
 
         run = Replay(policies, write, source=f"file:{Path(settings.telemetry).name}", eager=eager)
-        for line in iter(telemetry.readline, b"") if eager else telemetry:
+        for line in telemetry:
             run.take(line.rstrip(b"\r\n"))
             if eager:
                 out.flush()
