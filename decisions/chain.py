@@ -15,6 +15,7 @@ SIGNIFICANT_DIGITS = 9
 """Numbers that were computed are hashed with this many digits (contract.md, "Canonical JSON")."""
 
 _sorted_json = msgspec.json.Encoder(order="sorted")
+_WRITTEN_ALIKE = frozenset({str, bool, type(None)})
 _WHOLE_FLOAT = re.compile(rb'":(?<!\\":)(-?\d+)\.0(?=[,}])')
 """A whole float as a field's value. In a string a quote follows a backslash, so no text can look like one."""
 
@@ -52,6 +53,8 @@ def _is_plain(record: msgspec.Struct) -> bool:
     """Tell whether msgspec writes this record as RFC 8785 does, whole floats apart."""
     for value in msgspec.structs.astuple(record):
         kind = type(value)
+        if kind in _WRITTEN_ALIKE:
+            continue
         if kind is float:
             size = abs(value)
             if not (1e-5 <= size < 1e15 or (size == 0 and math.copysign(1, value) > 0)):
@@ -60,11 +63,12 @@ def _is_plain(record: msgspec.Struct) -> bool:
             if not -(2**53) < value < 2**53:
                 return False
         elif kind is tuple:
-            if not all(isinstance(item, msgspec.Struct) and _is_plain(item) for item in value):
-                return False
+            for item in value:
+                if not (isinstance(item, msgspec.Struct) and _is_plain(item)):
+                    return False
         elif isinstance(value, msgspec.Struct):
             if not _is_plain(value):
                 return False
-        elif not (value is None or isinstance(value, (str, bool))):
+        elif not isinstance(value, str):
             return False
     return True

@@ -73,8 +73,10 @@ class CheckBook:
             self.looked_to = 0
         first = max(self.looked_to + TICK_S, oldest_s + REACH_S)
         kept = [one for one in self.findings if one.tick < first] if self.looked_to else []
+        begun_s = views.near.begun_s
         for at in range(first, tick + TICK_S, TICK_S):
-            kept += [Finding(at, check) for check in failing(views, at)]
+            if at > begun_s:
+                kept += [Finding(at, check) for check in failing(views, at)]
         self.looked_to = tick
         self.findings = tuple(one for one in kept if one.tick >= oldest_s + REACH_S)
         return self.findings

@@ -54,6 +54,12 @@ class Grid:
             raise ValueError(f"first_s must be in {self.first_s}..{self.end_s}, got {first_s}")
         return Grid(self._source, first_s)
 
+    @property
+    def begun_s(self) -> int:
+        """Before it no source of the endpoint spoke that is still in the windows, in this grid's seconds or others."""
+        reader = self._source.reader
+        return int(reader.table.first_s[reader.rows].min(initial=self.end_s))
+
     @cached_property
     def heard(self) -> Mask:
         """bool (replicas, seconds): whether any source that is not quarantined spoke of the replica."""
