@@ -5,16 +5,18 @@ among topics does not matter, but the record with which a tick fell due must com
 or the clock where time alone made it due.
 """
 
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncIterator, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
 import msgspec
 
 from decisions.chain import policy_hash
+from headrace.export_lines import clock_line, record_line
 from headrace.export_logs import EndpointLogs, Logged
 from headrace.replay import as_line
 from records.decisions import ScalingDecision, SkippedTicks
+from records.fields import SECOND_MAX
 from records.memory import ControllerMemory
 from records.policy import EndpointPolicy
 from records.signals import EndpointSignal
@@ -58,12 +60,17 @@ class Recording:
     first_offsets: dict[str, int]
     skipped: dict[int, SkippedTicks]
     policy_hash: str | None
+    left_out: int = 0
+    """Ticks asked for and in the log, but of the chain before: the policy was deleted, and published again."""
+    deleted_at: int | None = None
+    """Offset of that deletion in `policies`; null if there was none, or compaction has taken it."""
 
 
 async def find_recording(logs: EndpointLogs, from_s: int, to_s: int) -> Recording:
     """The ticks from `from_s` to `to_s` that are in the logs, from the first one on that something remembers.
 
-    Raises NothingToExportError.
+    One chain of decisions: the last one where the policy was deleted and published again in between. Raises
+    NothingToExportError.
     """
     ticks = {tick.at_s: tick async for tick in _ticks(logs)}
     wanted = sorted(at_s for at_s in ticks if from_s <= at_s <= to_s)
@@ -71,29 +78,52 @@ async def find_recording(logs: EndpointLogs, from_s: int, to_s: int) -> Recordin
     decisions = {decision.at_s: decision async for decision in _decisions(logs)}
     if not wanted:
         raise NothingToExportError(f"no tick of {logs.endpoint} from {from_s} to {to_s} is in the log")
-    first, memory = _start(wanted, decisions.values(), memories)
+    begins = _begins(decisions.values())
+    chain_s = max((at_s for at_s in begins if at_s <= wanted[-1]), default=0)
+    next_chain_s = min((at_s for at_s in begins if at_s > wanted[-1]), default=SECOND_MAX)
+    asked, wanted = wanted, [at_s for at_s in wanted if at_s >= chain_s]
+    first, memory = _start(wanted, begins, memories)
     last = ticks[wanted[-1]]
     while (following := ticks.get(last.at_s + TICK_S)) is not None and following.moment == last.moment:
         last = following
-    newest = memories[max(memories)]
+    of_chain = [memories[at_s] for at_s in memories if chain_s <= at_s < next_chain_s]
+    if memory is None and not of_chain:
+        raise NothingToExportError(
+            f"no memory of the ticks from {first} on says what they were made of: it is compacted away"
+        )
+    left_out = len(asked) - len(wanted)
     skipped = {one.skipped.first_tick: one.skipped for one in decisions.values() if one.skipped is not None}
     hashes = (decisions[at_s].policy_hash for at_s in sorted(decisions) if at_s >= first)
     return Recording(
         ticks=[ticks[at_s] for at_s in sorted(ticks) if first <= at_s <= last.at_s],
         memory=memory,
-        first_offsets=newest.first_offsets,
+        first_offsets=of_chain[-1].first_offsets if of_chain else {},
         skipped=skipped,
         policy_hash=next(hashes, None),
+        left_out=left_out,
+        deleted_at=await _deletion(logs, ticks[first].offsets.get("policies", 0)) if left_out else None,
     )
 
 
+def _begins(decisions: Iterable[ScalingDecision]) -> frozenset[int]:
+    """First ticks of chains."""
+    firsts = (one for one in decisions if one.previous_id is None)
+    return frozenset(one.at_s if one.skipped is None else one.skipped.first_tick for one in firsts)
+
+
+async def _deletion(logs: EndpointLogs, before: int) -> int | None:
+    """Offset of the policy's last deletion before an offset of `policies`."""
+    found = None
+    async for logged in logs.records("policies", 0, before):
+        if isinstance(logged.record, PolicyDeleted):
+            found = logged.offset
+    return found
+
+
 def _start(
-    wanted: Sequence[int], decisions: Iterable[ScalingDecision], memories: dict[int, ControllerMemory]
+    wanted: Sequence[int], begins: Collection[int], memories: dict[int, ControllerMemory]
 ) -> tuple[int, ControllerMemory | None]:
     """The first tick that can be made again: that of a chain, or one whose memory the compacted topic still has."""
-    begins = {
-        one.at_s if one.skipped is None else one.skipped.first_tick for one in decisions if one.previous_id is None
-    }
     for at_s in wanted:
         if at_s in begins:
             return at_s, None
@@ -176,18 +206,18 @@ class Exporter:
             async for line in self._rebuild(recording.memory, policy):
                 yield line
         elif policy is not None:
-            yield _record_line(policy, None)
+            yield record_line(policy, None)
         for tick in recording.ticks:
             async for line in self._before(tick):
                 yield line
-        yield _clock_line(self._processed_s, last_tick=recording.ticks[-1].at_s)
+        yield clock_line(self._processed_s, last_tick=recording.ticks[-1].at_s)
 
     async def _before(self, tick: RecordedTick) -> AsyncIterator[bytes]:
         """What had been read when a tick was made, and was not at the one before."""
         skipped = self._recording.skipped.get(tick.at_s)
         if skipped is not None:
             # The newest tick that was complete then is the one after the last that was skipped.
-            yield _clock_line(skipped.last_tick + TICK_S + PATIENCE_S, behind=True)
+            yield clock_line(skipped.last_tick + TICK_S + PATIENCE_S, behind=True)
         for topic in ("policies", *OTHER_TOPICS):
             async for line in self._records(topic, tick):
                 yield line
@@ -201,14 +231,14 @@ class Exporter:
 
     def _clock(self, tick: RecordedTick) -> bytes:
         self._processed_s = tick.processed_s
-        return _clock_line(tick.processed_s)
+        return clock_line(tick.processed_s)
 
     async def _records(self, topic: str, tick: RecordedTick) -> AsyncIterator[bytes]:
         feed = self._feeds.get(topic)
         if feed is None or topic not in tick.offsets:
             return
         async for logged in feed.below(tick.offsets[topic]):
-            yield _record_line(logged, logged.received_s)
+            yield record_line(logged, logged.received_s)
 
     async def _rebuild(self, memory: ControllerMemory, policy: Logged | None) -> AsyncIterator[bytes]:
         """The memory with offsets that count lines, the policy of then, and what fills the windows."""
@@ -222,9 +252,9 @@ class Exporter:
                 first = await self._logs.offset_at(topic, plan.since_s or 0.0)
                 again += [logged async for logged in self._logs.records(topic, first, end)]
         yield as_line("controllers", counted_in_lines(memory, again))
-        yield _record_line(policy, None)
+        yield record_line(policy, None)
         for logged in again:
-            yield _record_line(logged, logged.received_s)
+            yield record_line(logged, logged.received_s)
 
     async def _first_policy(self) -> Logged | None:
         """The policy that held at the beginning: the newest that had been read, or, if compaction took that one, one
@@ -265,21 +295,3 @@ def _counted(source: SourceMemory, offsets: Sequence[int]) -> SourceMemory:
         for change in source.changes
     )
     return msgspec.structs.replace(source, changes=changes)
-
-
-def _record_line(logged: Logged, received_s: float | None) -> bytes:
-    record = logged.record
-    if isinstance(record, PolicyDeleted):
-        return msgspec.json.encode({"topic": logged.topic, "endpoint": record.endpoint, "deleted": True}) + b"\n"
-    if "received_s" in record.__struct_fields__:
-        record = msgspec.structs.replace(record, received_s=received_s)
-    return as_line(logged.topic, record, b'"continues":true,' if logged.continues else b"")
-
-
-def _clock_line(received_s: float, *, behind: bool = False, last_tick: int | None = None) -> bytes:
-    line: dict[str, object] = {"topic": "clock", "received_s": received_s}
-    if behind:
-        line["behind"] = True
-    if last_tick is not None:
-        line["last_tick"] = last_tick
-    return msgspec.json.encode(line) + b"\n"

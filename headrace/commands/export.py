@@ -48,6 +48,7 @@ def export(settings: ExportSettings) -> ExitCode:
     r"""Write a replay file of one endpoint: what the workers had read, and when they ticked.
 
     `headrace replay` makes of it the workers' own decisions again, ids included, however many workers there were.
+    Where the policy was deleted and published again, it holds the newest chain of decisions up to --to.
 
     Example:
         headrace export --endpoint chat --from 2026-03-29T08:00:00Z \
@@ -59,6 +60,12 @@ def export(settings: ExportSettings) -> ExitCode:
     typer.echo(f"{len(recording.ticks)} ticks of {settings.endpoint}, {first} to {last}", err=True)
     if first > settings.from_ and recording.memory is not None:
         typer.echo("earlier ticks are not there, or what was remembered at them is compacted away", err=True)
+    if recording.left_out:
+        offset = "" if recording.deleted_at is None else f" at offset {recording.deleted_at} of policies"
+        typer.echo(
+            f"the export begins after the policy's deletion{offset}; {recording.left_out} ticks before it are left out",
+            err=True,
+        )
     return ExitCode.OK
 
 

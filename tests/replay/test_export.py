@@ -18,7 +18,7 @@ from records.policy import EndpointPolicy
 from records.signals import EndpointSignal
 from streams.controller.controller import PartitionController
 from streams.controller.rebuild import WINDOW_TOPICS
-from streams.endpoints.effects import TickEffects
+from streams.endpoints.effects import PolicyDeleted, TickEffects
 from tests.conftest import Kafka
 from tests.streams.controller.line import REQUESTS, Line, feed_all, policy, sample, started
 from tests.streams.controller.random_line import ENDPOINTS, POLICIES, random_line
@@ -217,3 +217,46 @@ async def test_an_export_may_begin_and_end_anywhere(kafka: Kafka, seed: int) -> 
         wanted = [decision for one in made[endpoint] for decision in one.decisions if first <= one.at_s <= last]
         assert decisions[: len(wanted)] == wanted
         assert len(decisions) - len(wanted) <= 1
+
+
+async def test_an_export_after_a_deletion_says_what_it_leaves_out(kafka: Kafka) -> None:
+    """The policy is deleted and published again: each chain can be had, and none is mixed with the other."""
+    cluster = Cluster(kafka, 11)
+    await cluster.create()
+    again = policy("alpha")
+    samples = [sample(at_s, "r1", endpoint="alpha", received_s=at_s + 1.0) for at_s in range(1000, 1090)]
+    controller = started()
+    made: list[TickEffects] = []
+
+    def feed(topic: str, records: list[Any], offset: int, received_s: list[float]) -> None:
+        offsets = np.arange(offset, offset + len(records))
+        made.extend(controller.feed(topic, records, offsets, np.array(received_s)))
+
+    feed("policies", [again], 0, [1000.0])
+    feed(REQUESTS, samples[:30], 0, [one.at_s + 1.0 for one in samples[:30]])
+    first_ticks = [one.at_s for one in made]
+    feed("policies", [PolicyDeleted("alpha")], 1, [1031.0])
+    feed(REQUESTS, samples[30:60], 30, [one.at_s + 1.0 for one in samples[30:60]])
+    feed("policies", [again], 2, [1060.0])
+    feed(REQUESTS, samples[60:], 60, [one.at_s + 1.0 for one in samples[60:]])
+    await cluster.send("policies", [again])
+    async with open_producer(cluster.access) as producer:
+        partition = partition_of("alpha", PARTITIONS)
+        await producer.send_and_wait(cluster.names.real("policies"), None, b"alpha", partition)
+    await cluster.send("policies", [again])
+    await cluster.send(REQUESTS, samples)
+    for topic, records in _outputs(made):
+        await cluster.send(topic, records)
+    chains = (
+        [one for one in made if one.at_s in first_ticks],
+        [one for one in made if one.at_s not in first_ticks],
+    )
+    assert all(len(chain) > 3 for chain in chains)
+    wanted = ((chains[0], first_ticks[-1], 0, None), (chains[1], 2**40, len(first_ticks), 1))
+    for chain, to_s, left_out, deleted_at in wanted:
+        logs = cluster.logs("alpha")
+        recording = await find_recording(logs, 0, to_s)
+        await logs.close()
+        assert (recording.left_out, recording.deleted_at) == (left_out, deleted_at)
+        decisions, _ = _replay(await _export(cluster, "alpha", 0, to_s))
+        assert decisions == [decision for one in chain for decision in one.decisions]
