@@ -165,7 +165,7 @@ def test_a_missing_required_column_refuses_the_frame(column: str) -> None:
         ({"ttft_ms": [1, 2]}, "ttft_ms"),
         ({"ttft_ms": [[1.5], [2.5]]}, "ttft_ms"),
     ],
-    ids=str,
+    ids=["text", "fractions", "truths", "timestamps", "bytes", "plain", "fractional"],
 )
 def test_a_column_of_another_kind_refuses_the_frame(columns: dict[str, Any], field: str) -> None:
     with pytest.raises(DecodeError) as caught:
