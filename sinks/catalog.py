@@ -1,6 +1,7 @@
 """What is in the tables: lists, SQL, and a check that no record is there twice. Reads only."""
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -64,16 +65,24 @@ def check_tables(root: TableRoot) -> list[TableCheck]:
 def query(root: TableRoot, sql: str) -> pa.Table:
     """The answer of DataFusion's SQL over the tables, each under its name.
 
-    Raises ValueError with DataFusion's message for bad SQL, StorageError where the root cannot be read.
+    Raises ValueError with DataFusion's message for bad SQL (and the tables' names where one is unknown),
+    StorageError where the root cannot be read.
     """
     builder = QueryBuilder()
-    for name, table in open_tables(root).items():
+    tables = open_tables(root)
+    for name, table in tables.items():
         builder.register(name, table)
     try:
         answer = pa.table(builder.execute(sql).read_all())
     except Exception as error:  # DataFusion's errors arrive as plain Exceptions
-        raise ValueError(str(error)) from error
+        raise ValueError(_told(str(error), tables)) from error
     return answer.cast(pa.schema([_in_microseconds(field) for field in answer.schema]), safe=False)
+
+
+def _told(message: str, names: Iterable[str]) -> str:
+    """DataFusion's message; where it misses a table, with those there are."""
+    missing = re.search(r"table '[^']*' not found", message)
+    return f"{message}; tables: {', '.join(names) or 'none'}" if missing else message
 
 
 def _in_microseconds(field: pa.Field) -> pa.Field:

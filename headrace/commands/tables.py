@@ -9,6 +9,7 @@ import typer
 from pydantic import Field
 from rich.console import Console
 from rich.table import Column, Table
+from rich.text import Text
 from typer.core import TyperGroup
 
 from headrace.commands.table_settings import TablesSettings
@@ -21,6 +22,8 @@ R = TypeVar("R")
 
 ROWS_SHOWN = 1_000
 """Rows of an answer that `--format table` prints."""
+PIPE_WIDTH = 100_000
+"""Columns where there is no terminal to ask: whoever reads it there wants whole rows."""
 
 
 class _ListByDefault(TyperGroup):
@@ -41,7 +44,7 @@ app = new_app(
             FROM delta_scan('tables/telemetry_requests') GROUP BY ALL"
 
         python -c "import polars; \
-        print(polars.scan_delta('tables/decisions_scaling').tail(5).collect())"
+        print(polars.scan_delta('tables/decisions_scaling').sort('at').tail(5).collect())"
 
     Each table is partitioned by `date` (UTC, of the event time `at`); a filter on it leaves whole folders unread.
     """
@@ -71,8 +74,8 @@ def show(settings: ListSettings) -> ExitCode:
         "table", *(Column(name, justify="right") for name in ("rows", "files", "version", "MB")), "newest", box=None
     )
     for summary in _told(lambda: list_tables(settings.root)):
-        table.add_row(*_row(summary))
-    Console().print(table)
+        table.add_row(*map(Text, _row(summary)))
+    _console().print(table)
     return ExitCode.OK
 
 
@@ -127,14 +130,21 @@ def _tell_check(found: TableCheck) -> None:
         typer.echo(f"  {where}: {row.count} times", err=True)
 
 
+def _console() -> Console:
+    console = Console()
+    return console if console.is_terminal else Console(width=PIPE_WIDTH)
+
+
 def _print(answer: pa.Table, form: str) -> None:
     if form == "json":
         for row in answer.to_pylist(maps_as_pydicts="strict"):
             typer.echo(msgspec.json.encode(row))
         return
-    table = Table(*answer.column_names, box=None, pad_edge=False)
+    columns = (Column(Text(name)) for name in answer.column_names)
+    table = Table(*columns, box=None, pad_edge=False)
     for row in answer.slice(0, ROWS_SHOWN).to_pylist():
-        table.add_row(*("" if value is None else str(value) for value in row.values()))
-    Console().print(table)
+        # Text: what the tables hold is shown as it is, also where it looks like markup.
+        table.add_row(*(Text("" if value is None else str(value)) for value in row.values()))
+    _console().print(table)
     if answer.num_rows > ROWS_SHOWN:
         typer.echo(f"{ROWS_SHOWN:,} of {answer.num_rows:,} rows; --format json prints all", err=True)

@@ -6,6 +6,7 @@ from shlex import quote
 import pyarrow as pa
 from rich.console import Console
 from rich.table import Column, Table
+from rich.text import Text
 
 from headrace.demo.audit import TopicAudit
 from headrace.demo.line import DemoPlan
@@ -106,10 +107,10 @@ def _table(names: Sequence[str]) -> Table:
 def _answer(answer: pa.Table) -> Table:
     numbers = [pa.types.is_integer(field.type) or pa.types.is_floating(field.type) for field in answer.schema]
     columns = [
-        Column(name, justify="right" if is_number else "left")
+        Column(Text(name), justify="right" if is_number else "left")
         for name, is_number in zip(answer.column_names, numbers, strict=True)
     ]
     table = Table(*columns, box=None, pad_edge=False)
     for row in answer.to_pylist():
-        table.add_row(*("" if value is None else str(value) for value in row.values()))
+        table.add_row(*(Text("" if value is None else str(value)) for value in row.values()))
     return table

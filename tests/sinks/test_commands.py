@@ -146,6 +146,23 @@ async def test_bad_sql_is_told_without_a_traceback(filled: Path) -> None:
     assert "Traceback" not in answered.stderr
 
 
+async def test_text_that_looks_like_markup_is_shown_whole_in_a_pipe(filled: Path) -> None:
+    sql = f"""SELECT DISTINCT '[/x]' AS "[/head]", '[red]' || repeat('w', 300) AS wide FROM {REQUESTS}"""
+    answered = await asyncio.to_thread(headrace, "tables", "query", sql, f"--tables={filled}")
+    assert answered.returncode == ExitCode.OK, answered.stderr
+    assert [line.split() for line in answered.stdout.splitlines()] == [
+        ["[/head]", "wide"],
+        ["[/x]", "[red]" + "w" * 300],
+    ]
+
+
+async def test_an_unknown_table_is_answered_with_those_there_are(filled: Path) -> None:
+    answered = await asyncio.to_thread(headrace, "tables", "query", "SELECT * FROM nope", f"--tables={filled}")
+    assert answered.returncode == ExitCode.USAGE
+    assert "nope" in answered.stderr
+    assert REQUESTS in answered.stderr
+
+
 def test_a_missing_folder_has_a_status(tmp_path: Path) -> None:
     listed = headrace("tables", f"--tables={tmp_path / 'nowhere'}")
     assert listed.returncode == ExitCode.STORAGE
