@@ -95,7 +95,8 @@ class EndpointSignal(msgspec.Struct, frozen=True, kw_only=True):
 
     `windows` has the policy's window lengths in seconds as keys, then the metric's key (its name; with another
     percentile than p95 `name:p50`). `offsets` is, for each input topic, the offset of the next record to read when
-    the tick ran (in a replay: how many lines of that topic had been read). `processed_s` is the processing time.
+    the tick ran (in a replay: how many lines of that topic had been read). `processed_s` is the processing
+    time at which the tick fell due: what had been read by then counts. It is not when the tick was computed or written.
     `drain_p99_ms` is the p99 of `e2e_ms` over the down window. `unheard` names ready replicas that have been unheard
     for longer than the policy's patience: they count with the target in every metric.
     """

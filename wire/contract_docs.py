@@ -49,13 +49,17 @@ structs, but text in JSON in {" and ".join(f"`{topic}`" for topic in sorted(JSON
 and `target_at_s` as timestamps.
 """
 
+TOPIC_ID = "kafka_topic_id"
+"""The column that the sink adds to those of wire.delta_schemas."""
+
 _ORIGIN_MEANING = {
     "date": "day of `at`, UTC; the partition",
     "at": "event time (`at_s`, `at_ms`); where a record has none, the time of its message",
     "received_at": "the record's `received_s`, else the Kafka timestamp",
     "kafka_topic": "topic on the cluster, with its prefix",
-    "kafka_partition": "",
-    "kafka_offset": "",
+    TOPIC_ID: "identity that Kafka gave the topic: another one once it was deleted and made again",
+    "kafka_partition": "of the message",
+    "kafka_offset": "of the message",
     "row": "row in its frame, 0 in a message of one record",
 }
 
@@ -125,10 +129,9 @@ def _frame_columns() -> str:
 
 
 def _origin() -> str:
-    return _table(
-        ["column", "type", "meaning"],
-        [[f"`{field.name}`", str(field.type), _ORIGIN_MEANING[field.name]] for field in ORIGIN],
-    )
+    types = {field.name: str(field.type) for field in ORIGIN} | {TOPIC_ID: "string"}
+    rows = [[f"`{name}`", types[name], meaning] for name, meaning in _ORIGIN_MEANING.items()]
+    return _table(["column", "type", "meaning"], rows)
 
 
 def _records() -> Iterator[str]:
@@ -136,7 +139,7 @@ def _records() -> Iterator[str]:
     nested: dict[str, type[msgspec.Struct]] = {}
     for spec in TOPICS.values():
         yield _record(spec.record, spec.identity, nested, f"Topic and table `{spec.name}`.")
-    dead_letters = f"Table `{DEAD_LETTERS}`, of {len(delta_schema(DEAD_LETTERS))} columns; no topic."
+    dead_letters = f"Table `{DEAD_LETTERS}`, of {len(delta_schema(DEAD_LETTERS)) + 1} columns; no topic."
     yield _record(DeadLetter, ("source_topic", "partition", "offset", "row"), nested, dead_letters)
     done: set[str] = set()
     while waiting := sorted(set(nested) - done):

@@ -27,10 +27,10 @@ SELECT to_char(at, '%H:%M:%S') AS at_utc, endpoint, current, desired, bound, spl
 FROM decisions_scaling WHERE action = 'scale_up' ORDER BY at, endpoint LIMIT 8""",
     ),
     Question(
-        title="How long after its tick was each decision made, and how long until it could be read?",
+        title="How long after its time did each tick fall due, and how long until its decision could be read?",
         sql="""\
-SELECT d.endpoint, count(*) AS ticks, round(avg(s.processed_s - s.at_s), 2) AS made_after_s,
-       round(max(s.processed_s - s.at_s), 2) AS made_after_max_s,
+SELECT d.endpoint, count(*) AS ticks, round(avg(s.processed_s - s.at_s), 2) AS due_after_s,
+       round(max(s.processed_s - s.at_s), 2) AS due_after_max_s,
        round(avg(date_part('epoch', d.received_at) - s.at_s), 2) AS readable_after_s
 FROM decisions_scaling d JOIN signals s ON s.endpoint = d.endpoint AND s.at_s = d.at_s
 GROUP BY d.endpoint ORDER BY d.endpoint""",

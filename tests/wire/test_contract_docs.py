@@ -1,11 +1,14 @@
 """docs/contract.md says what the code does."""
 
+import re
 from pathlib import Path
 
 import msgspec
 
 from records.policy import EndpointPolicy
+from sinks.rows import table_spec
 from wire.contract_docs import render
+from wire.delta_schemas import DEAD_LETTERS
 from wire.topics import TOPICS
 
 COMMITTED = Path(__file__).parents[2] / "docs" / "contract.md"
@@ -25,6 +28,15 @@ def test_every_field_of_every_record_is_described() -> None:
             line = next(line for line in section.splitlines() if line.startswith(f"| `{field.encode_name}` |"))
             assert ("| required |" in line) == field.required
             assert line.endswith("| yes |") == (field.name in spec.identity)
+
+
+def test_every_column_of_a_table_but_its_records_is_described() -> None:
+    """Against the tables as the sink makes them."""
+    tables = render().partition("## Delta tables")[2].partition("## Records")[0]
+    described = re.findall(r"^\| `(\w+)` \|", tables, re.MULTILINE)
+    columns = table_spec("telemetry.gpus").schema.names
+    assert described == columns[: len(described)]
+    assert f"of {len(table_spec(DEAD_LETTERS).schema)} columns" in render()
 
 
 def test_identities_are_fields() -> None:
