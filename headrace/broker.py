@@ -189,7 +189,8 @@ def _refuse_taken(port: int, folder: Path) -> None:
         except OSError as error:
             raise CannotRunError(
                 f"Port {port} on 127.0.0.1 cannot be used for the embedded broker: {error.strerror}. Does another one "
-                f"run on {folder}? Choose another port with --port, another folder with --data, or --bootstrap.",
+                f"run on {folder}? End it, or choose another folder with --data. `headrace broker` also takes another "
+                "--port; `headrace up` and `headrace demo` use a Kafka that runs already with --bootstrap.",
                 ExitCode.UNAVAILABLE,
             ) from error
 
