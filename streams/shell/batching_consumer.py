@@ -27,7 +27,9 @@ CLOSE_TIMEOUT_S = 3.0
 """How long leaving the group may take."""
 
 _meter = metrics.get_meter("headrace.streams")
-_commit_failures = _meter.create_counter("headrace_offset_commit_failures")
+_commit_failures = _meter.create_counter(
+    "headrace_offset_commit_failures", description="commits of read offsets that failed"
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -146,9 +146,13 @@ class Worker:
         return PartitionOwner(partition, self._make_source, transactions, ports)
 
     def _observe(self) -> None:
-        self._metrics.observe_gauge("headrace_partition_lag_seconds", "s", self._lags)
-        self._metrics.observe_gauge("headrace_partition_unread", "1", self._unread)
-        self._metrics.observe_gauge("headrace_partitions_by_state", "1", self._states)
+        self._metrics.observe_gauge(
+            "headrace_partition_lag_seconds", "s", "telemetry not worked on yet, by partition", self._lags
+        )
+        self._metrics.observe_gauge(
+            "headrace_partition_unread", "1", "messages not read yet, by partition and topic", self._unread
+        )
+        self._metrics.observe_gauge("headrace_partitions_by_state", "1", "partitions held, by state", self._states)
 
     def _lags(self) -> Iterable[tuple[float, Mapping[str, str]]]:
         for partition, owner in list(self.assignments.owners.items()):

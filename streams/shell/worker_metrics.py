@@ -22,7 +22,9 @@ class WorkerMetrics:
             "headrace_rows_left_out", description="rows by why they do not count"
         )
         self.ticks = self._meter.create_counter("headrace_ticks_written", description="ticks in committed transactions")
-        self.fenced = self._meter.create_counter("headrace_partitions_fenced")
+        self.fenced = self._meter.create_counter(
+            "headrace_partitions_fenced", description="given up because another worker has taken them over"
+        )
         self.failed = self._meter.create_counter("headrace_partitions_failed", description="and were taken over anew")
         self._transaction_s = self._meter.create_histogram(
             "headrace_transaction_seconds",
@@ -35,8 +37,8 @@ class WorkerMetrics:
         self.ticks.add(ticks)
         self._transaction_s.record(seconds)
 
-    def observe_gauge(self, name: str, unit: str, read: Observed) -> None:
-        self._meter.create_observable_gauge(name, [_callback(read)], unit=unit)
+    def observe_gauge(self, name: str, unit: str, description: str, read: Observed) -> None:
+        self._meter.create_observable_gauge(name, [_callback(read)], unit=unit, description=description)
 
 
 def _callback(read: Observed) -> Callable[[CallbackOptions], Iterable[Observation]]:
