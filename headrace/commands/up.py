@@ -1,7 +1,8 @@
 """`headrace up`: the whole line on this machine."""
 
 from pathlib import Path
-from typing import ClassVar
+from shlex import quote
+from typing import ClassVar, Literal
 
 import platformdirs
 import typer
@@ -12,6 +13,7 @@ from headrace.children import Children
 from headrace.exit_codes import CannotRunError, ExitCode
 from headrace.flags import new_app, settings_command
 from headrace.local_stack import LocalStack
+from headrace.own_name import own_name
 from headrace.policies import PolicyFolder, load_folder
 from headrace.policies.topic import publish
 from headrace.process import Process, run_process, until_stopped
@@ -31,7 +33,12 @@ class UpSettings(LocalKafkaSettings, ProcessSettings):
         description="Folder for broker, logs and tables, by default in the user's data folder; it is used again.",
     )
     tables: str | None = Field(None, description="Folder or URI of the Delta tables; default: in the folder of --data.")
+    log_level: Literal["debug", "info", "warning", "error"] = Field(
+        "warning", description="Least level that `up` itself logs; its processes log into files."
+    )
 
+
+_FIRST_QUERY = "SELECT at, endpoint, current, desired, reason FROM decisions_scaling ORDER BY at DESC LIMIT 5"
 
 _EXITS = [ExitCode.UNAVAILABLE, ExitCode.PARTITIONS, ExitCode.STORAGE, ExitCode.CHILD_ENDED]
 
@@ -76,6 +83,9 @@ async def _run(process: Process[UpSettings], data: Path, policies: PolicyFolder 
         started += [await stack.start_worker(number) for number in range(settings.workers)]
         for child in started:
             typer.echo(f"{child.name}: http://{child.health_address}/metrics, log {child.log_path}")
+        tables = quote(_tables(settings, data))
+        typer.echo(f"tables: {_tables(settings, data)}")
+        typer.echo(f'first query: {own_name()} tables query --tables {tables} "{_FIRST_QUERY}"')
         process.health.meet("children")
         typer.echo("ready; Ctrl-C ends all")
         await children.watch()

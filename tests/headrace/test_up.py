@@ -58,7 +58,11 @@ def test_everything_runs_and_ctrl_c_ends_it_and_tells_where_the_data_is(start: S
     (policies / "chat.yaml").write_text(SMALL)
     process = start("--policies", str(policies))
     told = dict(line.split(": ", 1) for line in lines_until_ready(process, tmp_path) if ": " in line)
-    assert told.keys() == {"kafka", "policies", "sink", "worker-0"}
+    assert told.keys() == {"kafka", "policies", "sink", "worker-0", "tables", "first query"}
+    assert told["tables"] == str(tmp_path / "data" / "tables")
+    asked = subprocess.run(["sh", "-c", told["first query"]], capture_output=True, text=True, check=False)
+    assert asked.returncode == ExitCode.OK, asked.stderr
+    assert asked.stdout.split() == ["at", "endpoint", "current", "desired", "reason"]
     children = psutil.Process(process.pid).children(recursive=True)
     assert len(children) == 3
     published = asyncio.run(published_policies(KafkaAccess(bootstrap=told["kafka"]), TopicNames()))
