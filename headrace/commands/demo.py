@@ -92,7 +92,10 @@ async def _serve(process: Process[DemoSettings]) -> ExitCode:
         raise CannotRunError(error.message, ExitCode.STORAGE) from error
     finally:
         telling.cancel()
-        say(console, f"\ndata: {data}\nlogs: {data / 'logs'}\ntables: {plan.tables.address}")
+        say(console, f"\ndata: {data}")
+        for name, folder in (("logs", data / "logs"), ("tables", Path(plan.tables.address))):
+            if folder.exists():
+                say(console, f"{name}: {folder}")
     return codes[0] if codes else ExitCode.INTERRUPTED
 
 

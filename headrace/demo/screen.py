@@ -1,16 +1,17 @@
 """What the user sees while it runs: a live table on a terminal, plain lines anywhere else."""
 
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Protocol
 
 from rich.console import Console, Group, RenderableType
+from rich.constrain import Constrain
 from rich.live import Live
 from rich.progress import BarColumn, Progress, TextColumn
-from rich.table import Table
+from rich.table import Column, Table
 from rich.text import Text
 
 from headrace.demo.feed import Tick
@@ -22,7 +23,11 @@ TICKS_SHOWN = 12
 PLAIN_WIDTH = 160
 """Columns of tables where there is no terminal to ask."""
 
-_HEADERS = ("time", "endpoint", "in flight", "queue", "decision", "reason", "bound", "why")
+WIDE = 120
+"""Columns from which on a tick says why in its own line; below, that stands under the table, once an endpoint."""
+
+_HEADERS = ("UTC", "endpoint", "in flight", "queue", "decision", "reason", "bound", "why")
+_ECHO_WIDTH = len("^C") + 1
 _STYLES = {ScalingAction.SCALE_UP: "bold red", ScalingAction.SCALE_DOWN: "bold green", ScalingAction.HOLD: ""}
 
 
@@ -79,11 +84,8 @@ class _PlainScreen:
 
     def show_tick(self, tick: Tick) -> None:
         at, endpoint, in_flight, queue, decision, reason, bound, why = _cells(tick)
-        limited = f" (bound: {bound})" if bound else ""
-        say(
-            self._console,
-            f"{at} {endpoint}: in flight {in_flight}, queue {queue}: {decision}, {reason}{limited}: {why}",
-        )
+        decided = f"{decision}, {reason}{_limited(bound)}: {why}"
+        say(self._console, f"{at} UTC {endpoint}: in flight {in_flight}, queue {queue}: {decided}")
 
     def show_standing(self, standing: Standing) -> None:
         if standing.phase != self._phase:
@@ -116,13 +118,37 @@ class _LiveScreen:
         )
 
     def render(self) -> RenderableType:
-        table = Table(*_HEADERS, box=None, pad_edge=False, expand=True)
-        table.columns[-1].no_wrap = True
-        table.columns[-1].overflow = "ellipsis"
-        table.columns[-1].ratio = 1
-        for tick in self._ticks:
-            table.add_row(*(Text(cell) for cell in _cells(tick)), style=_STYLES[tick.decision.action])
-        return Group(table, self._progress)
+        ticks = sorted(self._ticks, key=lambda tick: (tick.endpoint, tick.at_s))
+        ticked = _wide(ticks) if self._console.width >= WIDE else _narrow(ticks)
+        # The cursor stays behind the bar: room for the ^C that a terminal puts there.
+        return Group(ticked, Constrain(self._progress, self._console.width - _ECHO_WIDTH))
+
+
+def _wide(ticks: Sequence[Tick]) -> RenderableType:
+    table = _table(_HEADERS, ticks)
+    table.expand = True
+    table.columns[-1].overflow = "ellipsis"
+    table.columns[-1].ratio = 1
+    return table
+
+
+def _narrow(ticks: Sequence[Tick]) -> RenderableType:
+    newest = {tick.endpoint: _cells(tick) for tick in ticks}
+    told = [Text(f"{endpoint}{_limited(bound)}: {why}", style="dim") for endpoint, (*_, bound, why) in newest.items()]
+    return Group(_table(_HEADERS[:-2], ticks), *told)
+
+
+def _table(headers: Sequence[str], ticks: Sequence[Tick]) -> Table:
+    """The first cells of each tick, one line a tick."""
+    table = Table(*(Column(name, no_wrap=True) for name in headers), box=None, pad_edge=False)
+    for tick in ticks:
+        cells = _cells(tick)[: len(headers)]
+        table.add_row(*(Text(cell) for cell in cells), style=_STYLES[tick.decision.action])
+    return table
+
+
+def _limited(bound: str) -> str:
+    return f" (bound: {bound})" if bound else ""
 
 
 def _cells(tick: Tick) -> tuple[str, ...]:
@@ -131,7 +157,7 @@ def _cells(tick: Tick) -> tuple[str, ...]:
     change = "" if decision.action is ScalingAction.HOLD else f" {decision.current} to {decision.desired}"
     held = f" {decision.current}" if decision.action is ScalingAction.HOLD else ""
     return (
-        f"{datetime.fromtimestamp(tick.at_s, UTC).astimezone():%H:%M:%S}",
+        f"{datetime.fromtimestamp(tick.at_s, UTC):%H:%M:%S}",
         tick.endpoint,
         _value(signal, "inflight_requests"),
         _value(signal, "queue_depth"),

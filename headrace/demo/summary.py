@@ -13,6 +13,7 @@ from headrace.demo.line import DemoPlan
 from headrace.demo.queries import QUESTIONS, REASONS, TOKENS, Question
 from headrace.demo.screen import say
 from headrace.load import LoadCounts
+from headrace.own_name import own_name
 from sinks.catalog import query
 from sinks.root import TableRoot
 
@@ -72,25 +73,29 @@ def _tell_question(console: Console, root: TableRoot, question: Question) -> Non
 
 
 def tell_how_to_go_on(console: Console, plan: DemoPlan, bootstrap: str) -> None:
-    """Commands that work on what is left."""
-    tables, file = quote(plan.tables.address), quote(str(plan.data / "chat.jsonl.gz"))
+    """Commands that work on what is left, to be pasted as they are; what is no command is not indented."""
+    us, tables, file = own_name(), quote(plan.tables.address), quote(str(plan.data / "chat.jsonl.gz"))
     prefix = plan.kafka.topic_prefix
     where = f"--bootstrap {bootstrap}" + (f" --topic-prefix {prefix}" if prefix else "")
     select = "SELECT at, endpoint, current, desired, reason FROM decisions_scaling ORDER BY at"
     lines = [
-        f"headrace tables --tables {tables}",
-        f'headrace tables query --tables {tables} "{select}"',
-        f"headrace tables check --tables {tables}",
+        f"    {us} tables --tables {tables}",
+        f'    {us} tables query --tables {tables} "{select}"',
+        f"    {us} tables check --tables {tables}",
     ]
     if plan.kafka.bootstrap is None:
-        lines.append(f"headrace broker --data {quote(str(plan.data / 'broker'))} &    # the same Kafka again")
+        lines += [
+            f"The same Kafka again; wait until it prints its address, {bootstrap}, before you go on:",
+            f"    {us} broker --data {quote(str(plan.data / 'broker'))} &",
+        ]
     lines += [
-        f"headrace export --endpoint chat {where} --out {file}    # what the workers read, and when",
-        f"headrace replay --telemetry {file}    # the same decisions again, ids included",
+        "What the workers read, and when; then the same decisions from it, ids included:",
+        f"    {us} export --endpoint chat {where} --out {file}",
+        f"    {us} replay --telemetry {file}",
     ]
     _head(console, "How to go on")
     for line in lines:
-        say(console, f"    {line}")
+        say(console, line)
 
 
 def _head(console: Console, title: str) -> None:
