@@ -13,6 +13,7 @@ import pytest
 
 from headrace.broker import EmbeddedBroker
 from headrace.children import Child, Children
+from headrace.exit_codes import ExitCode
 from sinks.faults import Point
 from streams.shell.fault_points import FaultPoint
 from tests.conftest import BrokerFactory
@@ -105,10 +106,27 @@ class Troubled:
         await self.line.clock.sleep(self._dice.uniform(0.0, 8.0))  # kills come at any moment
         await action()
         self.kills += 1
+        await self._revive()
+
+    async def _revive(self) -> None:
+        """Start again, as whoever supervises them would, those that ended since Kafka was away when they started."""
+        assert self.sink is not None
+        for child in [*self.workers, self.sink]:
+            status = child.process.poll()
+            if status is None:
+                continue
+            assert status == ExitCode.UNAVAILABLE, child.ended_message()
+            await self.line.kill(child)
+            again = await self.line.start("sink" if child is self.sink else "worker", is_ready=False)
+            if child is self.sink:
+                self.sink = again
+            else:
+                self.workers[self.workers.index(child)] = again
 
     async def end(self) -> None:
         """Let everything be decided and kept, then end in order."""
         await self.line.clock.sleep(12)  # the last ticks fall due five seconds after their time
+        await self._revive()
         await self.line.settle(*self.workers, timeout_s=120)
         for worker in self.workers:
             await self.line.drain(worker)
