@@ -1,7 +1,7 @@
 """What one poll of one partition holds: records, frames and tombstones in the order of the log, and dead letters."""
 
 from base64 import b64encode
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 import msgspec
@@ -90,6 +90,25 @@ def decode_batch(topic: str, partition: int, messages: Sequence[Message]) -> Dec
     """
     decode_json = json_reader(topic)
     sink = _Collector(topic, partition, messages)
+    try:
+        sink.take_plain(messages, decode_json)
+    except (*UNREADABLE, TypeError):
+        _take_one_by_one(sink, messages, decode_json)
+    sink.close_json_run()
+    return DecodedBatch(
+        topic=topic,
+        kafka_topic=sink.kafka_topic,
+        partition=partition,
+        runs=sink.runs,
+        errors=sink.errors,
+        next_offset=messages[-1].offset + 1,
+    )
+
+
+def _take_one_by_one(
+    sink: "_Collector", messages: Sequence[Message], decode_json: Callable[[bytes], msgspec.Struct]
+) -> None:
+    """Messages of which some are frames or no records."""
     add_record, add_origin = sink.records.append, sink.origins.append
     for message in messages:
         if message.headers and _is_frame(message.headers):
@@ -103,15 +122,6 @@ def decode_batch(topic: str, partition: int, messages: Sequence[Message]) -> Dec
         else:
             add_record(record)
             add_origin(message)
-    sink.close_json_run()
-    return DecodedBatch(
-        topic=topic,
-        kafka_topic=sink.kafka_topic,
-        partition=partition,
-        runs=sink.runs,
-        errors=sink.errors,
-        next_offset=messages[-1].offset + 1,
-    )
 
 
 def _is_frame(headers: Sequence[tuple[str, bytes | None]]) -> bool:
@@ -139,19 +149,27 @@ class _Collector:
         self.origins: list[Message] = []
         self._own_received = "received_s" in TOPICS[topic].record.__struct_fields__
 
+    def take_plain(self, messages: Sequence[Message], decode_json: Callable[[bytes], msgspec.Struct]) -> None:
+        """All messages, if they are JSON records without headers, as nearly all are; else nothing, and it raises one
+        of UNREADABLE or a TypeError."""
+        if any(message.headers for message in messages):
+            raise TypeError("headers have to be looked at")
+        self.records = [decode_json(message.value) for message in messages]  # type: ignore[arg-type]  # null raises
+        self.origins = list(messages)
+
     def close_json_run(self) -> None:
         records, origins = self.records, self.origins
         if not records:
             return
-        stamps = [message.timestamp / 1000 for message in origins]
+        received_s = np.array([message.timestamp for message in origins], np.float64) / 1000
         if self._own_received:
-            pairs = zip(records, stamps, strict=True)
-            stamps = [stamp if record.received_s is None else min(record.received_s, stamp) for record, stamp in pairs]
+            own = np.array([record.received_s for record in records], np.float64)
+            received_s = np.fmin(own, received_s)
         self.runs.append(
             JsonRun(
                 records=records.copy(),
                 offsets=np.array([message.offset for message in origins], np.int64),
-                received_s=np.clip(np.array(stamps, np.float64), 0, SECOND_MAX),
+                received_s=np.clip(received_s, 0, SECOND_MAX),
             )
         )
         records.clear()
