@@ -22,7 +22,7 @@ from headrace.tiny_model import write_tiny_model
 
 SLOTS = 8
 CONTEXT_TOKENS_PER_SLOT = 512
-START_TIMEOUT_S = 30.0
+START_TIMEOUT_S = 60.0
 
 _POLL_S = 0.02
 _LISTENING = re.compile(rb"^listening (http://\S+)$", re.MULTILINE)

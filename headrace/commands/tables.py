@@ -44,7 +44,8 @@ app = new_app(
             FROM delta_scan('tables/telemetry_requests') GROUP BY ALL"
 
         python -c "import polars; \
-        print(polars.scan_delta('tables/decisions_scaling').sort('at').tail(5).collect())"
+        decisions = polars.scan_delta('tables/decisions_scaling'); \
+        print(decisions.sort('at').tail(5).collect())"
 
     Each table is partitioned by `date` (UTC, of the event time `at`); a filter on it leaves whole folders unread.
     """
