@@ -5,10 +5,9 @@ import msgspec
 from decisions.proposals import Reading
 from decisions.stabilisation import covers
 from records.enums import ScalingReason, ValueState
+from records.fields import TICK_S
 from records.policy import EndpointPolicy
 from records.signals import DownBlocker, EndpointSignal
-
-TICK_S = 5
 
 COVERED = 0.9
 """Share of the replicas' seconds from which on they count as heard (decisions.md, "What a value may be")."""

@@ -10,6 +10,9 @@ COUNT_MAX = 2**32 - 2
 SECOND_MAX = 253_402_300_799
 """9999-12-31T23:59:59Z, the last second that Delta's timestamps and Python's datetime can both hold."""
 
+TICK_S = 5
+"""Decisions are made every 5 s of event time, and cycles are multiples of it (decisions.md, "Ticks and windows")."""
+
 Count = Annotated[int, Meta(ge=0, le=COUNT_MAX)]
 Natural = Annotated[int, Meta(ge=0, le=2**63 - 1)]
 Amount = Annotated[float, Meta(ge=0, le=1e15)]

@@ -3,10 +3,8 @@
 from collections.abc import Iterator
 
 from records.enums import MetricName
+from records.fields import TICK_S
 from records.policy import EndpointPolicy
-
-TICK_S = 5
-"""Decisions are made every 5 s of event time (decisions.md), so cycles are multiples of it."""
 
 UTILISATIONS = frozenset(
     {

@@ -3,11 +3,11 @@
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from decisions.evidence import TICK_S
 from decisions.metrics import METRICS, MetricKind, metric_key, percentile_of, target_of
 from decisions.proposals import TOLERANCE
 from headrace.policies.problems import KeyPath
 from records.enums import MetricName
+from records.fields import TICK_S
 from records.policy import EndpointPolicy, Metric, ScaleDown, ScaleUp
 
 BOUNDED_TARGET_MAX = 0.9

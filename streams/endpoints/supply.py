@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 import msgspec
 
+from decisions.supply import GIVEN_UP_STARTS
 from records.enums import ReplicaState
 from records.supply_memory import ReplicaMemory
 from records.telemetry import ReplicaChanged
@@ -13,8 +14,6 @@ from records.telemetry import ReplicaChanged
 STARTS_KEPT = 32
 STARTS_MIN = 5
 """Measured starts from which on their p95 replaces the policy's `startupSeconds`."""
-FAILED_STARTS_MAX = 3
-"""A replica that failed to start this often without a `ready` is no supply."""
 FORMER_EPOCHS_KEPT = 8
 INFERRED_FRESH_S = 20
 """A replica known from samples alone is ready while its newest is at most this much older than the endpoint's."""
@@ -118,7 +117,7 @@ class SupplyState:
 
 def has_given_up(replica: ReplicaMemory) -> bool:
     """Whether it failed to start so often that it is no supply, whatever it says of itself before it is ready."""
-    return replica.failures >= FAILED_STARTS_MAX and replica.state in _BEFORE_READY
+    return replica.failures >= GIVEN_UP_STARTS and replica.state in _BEFORE_READY
 
 
 def is_starting(replica: ReplicaMemory) -> bool:

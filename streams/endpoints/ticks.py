@@ -6,8 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-TICK_S = 5
-"""Seconds of event time between two scaling decisions (decisions.md, published)."""
+from records.fields import TICK_S as TICK_S
+
 LATENESS_S = 2
 """How long a tick waits, in event time, for samples that come out of order."""
 PATIENCE_S = 5
