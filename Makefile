@@ -6,7 +6,6 @@ READY := $(VENV)/.ready
 PYTEST := $(BIN)/python -m pytest
 LOCK := $(BIN)/pip-compile --quiet --generate-hashes --no-emit-index-url --no-emit-find-links --strip-extras \
 	--allow-unsafe
-ROOMS := records decisions wire streams collectors sinks headrace bench tests
 
 .DEFAULT_GOAL := help
 

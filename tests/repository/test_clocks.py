@@ -11,7 +11,20 @@ READS = re.compile(
 )
 
 
-@pytest.mark.parametrize("room", ["records", "decisions", "wire", "streams", "collectors", "sinks", "headrace"])
+@pytest.mark.parametrize(
+    "room",
+    [
+        "records",
+        "decisions",
+        "wire",
+        "streams",
+        "collectors",
+        "actuators",
+        "sinks",
+        "simulation",
+        "headrace",
+    ],
+)
 def test_no_other_module_reads_a_clock(room: str) -> None:
     reading = {str(path.relative_to(ROOT)) for path in (ROOT / room).rglob("*.py") if READS.search(path.read_text())}
     assert reading == ({"headrace/clock.py"} if room == "headrace" else set())

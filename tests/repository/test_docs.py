@@ -122,7 +122,7 @@ def test_the_metrics_are_those_of_the_program() -> None:
     text = between((DOCS / "cluster.md").read_text(), "## Metrics", "Alert on a growing lag")
     told = {name for row in table_rows(text) for name in re.findall(r"`(headrace_\w+)`", row[0])}
     made = set()
-    for room in ("wire", "streams", "sinks", "collectors", "headrace"):
+    for room in ("wire", "streams", "sinks", "collectors", "actuators", "simulation", "headrace"):
         for file in (ROOT / room).rglob("*.py"):
             made |= set(re.findall(r'"(headrace_[a-z_]+)"', file.read_text()))
     units = ("", "_seconds", "_bytes")

@@ -1,0 +1,1 @@
+"""Consumers of decisions that carry them out, behind one port."""

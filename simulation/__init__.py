@@ -1,0 +1,1 @@
+"""A fleet of vLLM-like replicas that serves made-up traffic, and reports and scales as a real one does."""
