@@ -1,19 +1,21 @@
-"""`headrace demo`: the whole line with real engines under changing load."""
+"""`headrace demo`: the closed loop on this machine; `headrace demo engine`: the line with real engines."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal, TypeVar
 
-import platformdirs
 from aiokafka.errors import KafkaError
 from pydantic import Field
+from rich.console import Console
+from typer.core import TyperGroup
 
 from headrace.clock import BASE_VARIABLE, SPEED_VARIABLE
-from headrace.demo.line import DemoPlan
-from headrace.demo.screen import open_console, say
-from headrace.demo.show import run_show
+from headrace.demo.console import open_console, say
+from headrace.demo.engine.show import run_show as run_engines
+from headrace.demo.folder import new_folder
+from headrace.demo.plan import DemoPlan
 from headrace.exit_codes import CannotRunError, ExitCode
 from headrace.flags import new_app, settings_command
 from headrace.process import Process, run_process, until_stopped
@@ -21,21 +23,46 @@ from headrace.settings import LocalKafkaSettings, ProcessSettings
 from sinks.errors import StorageError
 from wire.admin import TopicsError
 
+_DEFAULT = "engine"
+
+S = TypeVar("S", bound="DemoSettings")
+
+
+class _FleetFirst(TyperGroup):
+    """Arguments that begin with no command's name are those of the fleet."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        return super().parse_args(ctx, args if args and args[0] in self.commands else [_DEFAULT, *args])
+
+
 app = new_app()
+app.callback(cls=_FleetFirst)(lambda: None)
 
 
 class DemoSettings(LocalKafkaSettings, ProcessSettings):
-    section: ClassVar[str] = "demo"
+    """What both demonstrations share."""
 
-    seconds: int = Field(60, ge=10, le=120, description="How long the load lasts; starting and counting come on top.")
+    section: ClassVar[str] = "demo"
+    of_others: ClassVar[frozenset[tuple[str, str]]] = LocalKafkaSettings.of_others | {
+        ("demo", key) for key in ("seconds", "speed", "no_actuator", "open")
+    }
+
     data: Path | None = Field(
         None,
-        description="New or empty folder for broker, logs, policies, engines and tables; default: a new one in the "
-        "user's data folder.",
+        description="New or empty folder for broker, logs, policies and tables; default: a new one in the user's data "
+        "folder.",
     )
     log_level: Literal["debug", "info", "warning", "error"] = Field(
         "warning", description="Least level that the demo itself logs; its processes log into files."
     )
+
+
+class EngineSettings(DemoSettings):
+    """The line with real engines."""
+
+    section: ClassVar[str] = "demo"
+
+    seconds: int = Field(60, ge=10, le=120, description="How long the load lasts; starting and counting come on top.")
 
 
 _EXITS = [
@@ -48,9 +75,9 @@ _EXITS = [
 ]
 
 
-@settings_command(app, DemoSettings, exits=_EXITS)
-def demo(settings: DemoSettings) -> ExitCode:
-    """Show the whole line at work, in about a minute and a half: real engines, Kafka, workers, decisions, tables.
+@settings_command(app, EngineSettings, name="engine", exits=_EXITS)
+def engine(settings: EngineSettings) -> ExitCode:
+    """Show the line with real engines, in about a minute and a half: llama.cpp, Kafka, workers, decisions, tables.
 
     Three llama.cpp servers get real HTTP requests: two of them, the endpoint chat, are idle, then busy, overloaded, and
     calm again; the third, search, has a little to do all the time. Their telemetry goes through a real Kafka to two
@@ -62,30 +89,34 @@ def demo(settings: DemoSettings) -> ExitCode:
 
     Needs the extra `engine`, which `make setup` installs, and Java and Maven or a Kafka at --bootstrap.
     """
-    return run_process("demo", settings, _serve)
+    return run_process("demo", settings, _serve_engines)
 
 
-async def _serve(process: Process[DemoSettings]) -> ExitCode:
+async def _serve_engines(process: Process[EngineSettings]) -> ExitCode:
+    seconds = float(process.settings.seconds)
+    return await _serve(process, lambda plan, console: run_engines(plan, seconds, console))
+
+
+async def _serve(process: Process[S], show: Callable[[DemoPlan, Console], Coroutine[Any, Any, ExitCode]]) -> ExitCode:
+    """Run one of the shows on a new folder, which is named at the beginning and the end."""
     if not process.clock.is_real:
-        raise CannotRunError(
-            f"{BASE_VARIABLE}, {SPEED_VARIABLE}: set, but real engines need the real clock; unset them"
-        )
+        raise CannotRunError(f"{BASE_VARIABLE}, {SPEED_VARIABLE}: set, but the demo sets its own clock; unset them")
     console = open_console()
     started = f"{datetime.fromtimestamp(process.clock.now_s(), UTC):%Y%m%d-%H%M%S}"
-    data = _new_folder(process.settings.data, started)
-    kafka = process.settings
+    data = new_folder(process.settings.data, started)
+    kafka: LocalKafkaSettings = process.settings
     if kafka.bootstrap is not None and not kafka.topic_prefix:
         kafka = kafka.model_copy(update={"topic_prefix": f"demo-{started}."})
-    plan = DemoPlan(kafka=kafka, data=data, seconds=float(kafka.seconds), clock=process.clock)
+    plan = DemoPlan(kafka=kafka, data=data, clock=process.clock)
     codes: list[ExitCode] = []
 
-    async def show() -> None:
-        codes.append(await run_show(plan, console))
+    async def run() -> None:
+        codes.append(await show(plan, console))
 
     say(console, f"data: {data} (Ctrl-C ends everything and leaves it)")
     telling = asyncio.create_task(_tell_stop(process.stop, lambda text: say(console, text), data))
     try:
-        await until_stopped(process, show())
+        await until_stopped(process, run())
     except (KafkaError, TopicsError) as error:
         raise CannotRunError(f"Kafka refused: {error}", ExitCode.UNAVAILABLE) from error
     except StorageError as error:
@@ -103,16 +134,3 @@ async def _tell_stop(stop: asyncio.Event, tell: Callable[[str], None], data: Pat
     """Said at once: a second Ctrl-C ends the process before anything else could be said."""
     await stop.wait()
     tell(f"interrupted: ending every process (once more: at once); the data stays in {data}")
-
-
-def _new_folder(wanted: Path | None, started: str) -> Path:
-    """`wanted`, or a folder named after the time; made where it is missing. Raises CannotRunError."""
-    folder = wanted or Path(platformdirs.user_data_dir("headrace"), "demo", started)
-    folder = folder.absolute()
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        if any(folder.iterdir()):
-            raise CannotRunError(f"--data: {folder}, allowed: a new or an empty folder")
-    except OSError as error:
-        raise CannotRunError(f"--data: {folder}: {error.strerror}", ExitCode.STORAGE) from error
-    return folder

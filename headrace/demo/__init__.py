@@ -1,1 +1,1 @@
-"""The demonstration: the whole line on this machine, with real engines under changing load."""
+"""The demonstrations: a whole line on this machine, with a simulated fleet that follows it, or with real engines."""

@@ -15,14 +15,14 @@ END_S = 120
 
 
 class DemoRun:
-    """One run with its data in `folder/data`; stderr goes to a file."""
+    """One run with its data in `folder/data`; stderr goes to a file. `words` may begin with the name of a form."""
 
-    def __init__(self, folder: Path, *flags: str, env: Mapping[str, str] | None = None) -> None:
+    def __init__(self, folder: Path, *words: str, env: Mapping[str, str] | None = None) -> None:
         self.data = folder / "data"
         self._errors = folder / "stderr"
         self.lines: list[str] = []
         clean = {key: value for key, value in os.environ.items() if not key.startswith("HEADRACE_")}
-        argv = headrace_command("demo", "--data", str(self.data), "--partitions", "4", *flags)
+        argv = headrace_command("demo", *words, "--data", str(self.data), "--partitions", "4")
         with self._errors.open("w") as errors:
             self.process = subprocess.Popen(
                 argv, stdout=subprocess.PIPE, stderr=errors, text=True, env={**clean, **(env or {})}

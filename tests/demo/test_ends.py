@@ -28,7 +28,7 @@ def start(tmp_path: Path) -> Iterator[StartDemo]:
 
 
 def test_ctrl_c_while_the_broker_starts(start: StartDemo) -> None:
-    run = start()
+    run = start("engine")
     run.until("kafka: starting")
     run.interrupt()
     assert run.end() == ExitCode.INTERRUPTED
@@ -38,7 +38,7 @@ def test_ctrl_c_while_the_broker_starts(start: StartDemo) -> None:
 
 
 def test_ctrl_c_under_load(start: StartDemo) -> None:
-    run = start()
+    run = start("engine")
     run.until("phase light")
     running = run.processes()
     assert len(running) == 10, "engines, broker, sink, workers, collectors, and the demo itself"
@@ -50,7 +50,7 @@ def test_ctrl_c_under_load(start: StartDemo) -> None:
 
 
 def test_ctrl_c_twice_ends_at_once(start: StartDemo) -> None:
-    run = start()
+    run = start("engine")
     run.until("kafka: starting")
     run.interrupt()
     assert str(run.data) in run.until("interrupted")
@@ -61,7 +61,7 @@ def test_ctrl_c_twice_ends_at_once(start: StartDemo) -> None:
 
 def test_a_dead_engine_is_named_with_its_log(start: StartDemo, kafka: Kafka) -> None:
     """On a Kafka that runs already, which is left as it was but for the topics."""
-    run = start("--bootstrap", kafka.bootstrap, "--topic-prefix", kafka.prefix())
+    run = start("engine", "--bootstrap", kafka.bootstrap, "--topic-prefix", kafka.prefix())
     run.until(f"kafka: {kafka.bootstrap}")
     folder = run.data / "engines" / "chat-1"
     (engine,) = [process for process in run.processes() if str(folder) in " ".join(process.cmdline())]
@@ -75,7 +75,7 @@ def test_a_dead_engine_is_named_with_its_log(start: StartDemo, kafka: Kafka) -> 
 
 def test_a_missing_extra_is_said_before_anything_starts(start: StartDemo, tmp_path: Path) -> None:
     (tmp_path / "xllamacpp.py").write_text("raise ImportError('not here', name='xllamacpp')\n")
-    run = start(PYTHONPATH=str(tmp_path))
+    run = start("engine", PYTHONPATH=str(tmp_path))
     assert run.end() == ExitCode.UNAVAILABLE
     assert "the package xllamacpp is missing: install Headrace with the extra `engine`" in run.errors
     assert not (run.data / "broker").exists()
@@ -84,13 +84,13 @@ def test_a_missing_extra_is_said_before_anything_starts(start: StartDemo, tmp_pa
 def test_a_folder_with_something_in_it_is_refused(start: StartDemo, tmp_path: Path) -> None:
     (tmp_path / "data").mkdir()
     (tmp_path / "data" / "mine").touch()
-    run = start()
+    run = start("engine")
     assert run.end() == ExitCode.USAGE
     assert f"--data: {tmp_path / 'data'}, allowed: a new or an empty folder" in run.errors
 
 
 def test_another_clock_is_refused(start: StartDemo) -> None:
-    run = start(HEADRACE_CLOCK_BASE="1700000000", HEADRACE_CLOCK_SPEED="4")
+    run = start("engine", HEADRACE_CLOCK_BASE="1700000000", HEADRACE_CLOCK_SPEED="4")
     assert run.end() == ExitCode.USAGE
     assert "HEADRACE_CLOCK_SPEED" in run.errors
     assert not run.data.exists()

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import fields, replace
 from itertools import cycle
 
-from headrace.demo.script import DemoEndpoint, phase_at
+from headrace.demo.engine.script import DemoEndpoint, phase_at
 from headrace.load import LoadCounts, LoadGenerator, LoadPhase, PlannedRequest, plan_load
 
 TOKENS_MAX = 800_000

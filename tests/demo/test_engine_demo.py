@@ -1,4 +1,4 @@
-"""A short demo from beginning to end: what it says, counted again by readers that share no code with it."""
+"""A short demo with real engines: what it says, counted again by readers that share no code with it."""
 
 import asyncio
 import io
@@ -18,9 +18,9 @@ from rich.console import Console
 
 from headrace.broker import EmbeddedBroker
 from headrace.demo.audit import audit, read_sent
+from headrace.demo.engine.screen import Standing, open_screen
+from headrace.demo.engine.script import ENDPOINTS
 from headrace.demo.feed import Feed, Tick
-from headrace.demo.screen import Standing, open_screen
-from headrace.demo.script import ENDPOINTS
 from headrace.exit_codes import ExitCode
 from headrace.load import LoadCounts
 from sinks.root import TableRoot
@@ -29,7 +29,7 @@ from tests.line.audit import ask, check_ticks, count_everything, read_decisions
 from wire.kafka import KafkaAccess
 from wire.topics import TOPICS, TopicNames
 
-pytestmark = [pytest.mark.kafka, pytest.mark.timeout(420)]
+pytestmark = [pytest.mark.slow, pytest.mark.kafka, pytest.mark.timeout(420)]
 
 COUNTED = "Rows in Kafka (committed) and in the Delta tables"
 TOKENS = "Tokens: what the engines told their clients, and what the samples add up to"
@@ -54,7 +54,7 @@ class Finished:
 
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Finished]:
-    run = DemoRun(tmp_path_factory.mktemp("demo"), "--seconds", "12")
+    run = DemoRun(tmp_path_factory.mktemp("demo"), "engine", "--seconds", "12")
     try:
         status = run.end()
         assert run.left_over() == []

@@ -1,15 +1,6 @@
 """Three questions to the Delta tables that are worth asking, as SQL of DataFusion."""
 
-from dataclasses import dataclass
-
-
-@dataclass(frozen=True, kw_only=True)
-class Question:
-    """What is asked, for people and for DataFusion."""
-
-    title: str
-    sql: str
-
+from headrace.demo.answers import Question
 
 QUESTIONS = (
     Question(
@@ -35,13 +26,6 @@ SELECT d.endpoint, count(*) AS ticks, round(avg(s.processed_s - s.at_s), 2) AS d
 FROM decisions_scaling d JOIN signals s ON s.endpoint = d.endpoint AND s.at_s = d.at_s
 GROUP BY d.endpoint ORDER BY d.endpoint""",
     ),
-)
-
-REASONS = Question(
-    title="Decisions by reason",
-    sql="""\
-SELECT endpoint, action, reason, count(*) AS ticks, min(desired) AS desired_min, max(desired) AS desired_max
-FROM decisions_scaling GROUP BY endpoint, action, reason ORDER BY endpoint, ticks DESC, reason""",
 )
 
 TOKENS = Question(

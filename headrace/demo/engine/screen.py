@@ -14,15 +14,13 @@ from rich.progress import BarColumn, Progress, TextColumn
 from rich.table import Column, Table
 from rich.text import Text
 
+from headrace.demo.console import say
 from headrace.demo.feed import Tick
 from headrace.load import LoadCounts
 from records.enums import ScalingAction
 from records.signals import EndpointSignal
 
 TICKS_SHOWN = 12
-PLAIN_WIDTH = 160
-"""Columns of tables where there is no terminal to ask."""
-
 WIDE = 120
 """Columns from which on a tick says why in its own line; below, that stands under the table, once an endpoint."""
 
@@ -50,17 +48,6 @@ class Screen(Protocol):
     def show_tick(self, tick: Tick) -> None: ...
 
     def show_standing(self, standing: Standing) -> None: ...
-
-
-def open_console() -> Console:
-    """Standard output; where that is no terminal, with a fixed width."""
-    console = Console()
-    return console if console.is_terminal else Console(width=PLAIN_WIDTH)
-
-
-def say(console: Console, text: str) -> None:
-    """Print as it is: no markup, no colours of guessed values, no wrapping of paths and commands."""
-    console.print(text, markup=False, highlight=False, soft_wrap=True)
 
 
 @contextmanager
