@@ -1,6 +1,5 @@
 """/healthz, /readyz and /metrics of one process."""
 
-import os
 from types import TracebackType
 from typing import Self
 
@@ -9,6 +8,7 @@ from aiohttp import web
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
 
+from headrace.address_file import write_address
 from headrace.exit_codes import CannotRunError, ExitCode
 from headrace.settings import ProcessSettings
 
@@ -79,7 +79,7 @@ class HealthServer:
             raise CannotRunError(message, ExitCode.UNAVAILABLE) from error
         self.address = f"{host}:{self._runner.addresses[0][1]}"
         log.info("health_served", address=self.address)
-        self._tell()
+        write_address(self._settings.health_file, self.address, "--health-file")
         return self
 
     async def __aexit__(
@@ -88,18 +88,6 @@ class HealthServer:
         await self._runner.cleanup()
         if self._settings.health_file is not None:
             self._settings.health_file.unlink(missing_ok=True)
-
-    def _tell(self) -> None:
-        """Write the address under another name first: a reader sees all of it or nothing."""
-        path = self._settings.health_file
-        if path is None:
-            return
-        try:
-            unfinished = path.with_name(f"{path.name}.{os.getpid()}")
-            unfinished.write_text(f"{self.address}\n")
-            unfinished.rename(path)
-        except OSError as error:
-            raise CannotRunError(f"--health-file: {path} cannot be written: {error.strerror}") from error
 
     async def _healthz(self, _: web.Request) -> web.Response:
         return _answer(self._health.name, {})

@@ -19,6 +19,7 @@ from headrace.exit_codes import CannotRunError, ExitCode, reader_gone
 from headrace.flags import new_app, settings_command
 from headrace.kafka_address import ADDRESSES
 from headrace.process import Process, run_process
+from headrace.producer_watch import watch_producer
 from headrace.setting_checks import check
 from headrace.settings import ClusterSettings, ProcessSettings
 from wire.kafka import KafkaAccess
@@ -29,7 +30,6 @@ log = structlog.get_logger("headrace.collect")
 
 FLUSH_S = 5.0
 """How long samples that Kafka has not taken yet are waited for at the end."""
-WATCH_S = 0.5
 
 
 class MaybeKafkaSettings(ClusterSettings):
@@ -165,7 +165,7 @@ async def _to_kafka(process: Process[CollectSettings], access: KafkaAccess) -> C
     producer = TelemetryProducer(access, settings.topic_names, clock=None if clock.is_real else clock.now_s)
     process.health.expect("kafka", f"nothing was sent to {access.bootstrap} yet")
     await producer.start()
-    watching = asyncio.create_task(_watch_producer(process, producer))
+    watching = asyncio.create_task(watch_producer(process.health, producer))
     collector = Collector(settings.endpoint, settings.replicas, KafkaDelivery(producer))
     try:
         await _collect(process, collector)
@@ -178,23 +178,6 @@ async def _to_kafka(process: Process[CollectSettings], access: KafkaAccess) -> C
         message = f"{counts.dropped} of {collector.reports.samples} samples did not reach Kafka at {access.bootstrap}"
         raise CannotRunError(f"{message}: {producer.last_error or 'see the log'}", ExitCode.UNAVAILABLE)
     return collector
-
-
-async def _watch_producer(process: Process[CollectSettings], producer: TelemetryProducer) -> None:
-    """Say it once when samples do not get through, and when they do again; ready as long as they do."""
-    said = None
-    while True:
-        error = producer.last_error
-        trouble = None if error is None else f"{type(error).__name__}: {error}"
-        if trouble is not None:
-            process.health.expect("kafka", trouble)
-        elif producer.counts.sent:
-            process.health.meet("kafka")
-        if trouble != said:
-            say = log.info if trouble is None else log.warning
-            say("kafka_changed", error=trouble, waiting=producer.counts.waiting)
-            said = trouble
-        await asyncio.sleep(WATCH_S)
 
 
 async def _to_file(process: Process[CollectSettings], out: str) -> Collector:

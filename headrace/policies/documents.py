@@ -56,11 +56,11 @@ class _Refused(Exception):  # noqa: N818  # not an error of ours: it carries the
         self.problem = problem
 
 
-def read_document(file: Path) -> Document | Problem:
-    """Read a file; the Problem where it is not one YAML mapping in UTF-8."""
+def read_document(file: Path, expected: str = ONE_POLICY) -> Document | Problem:
+    """Read a file; the Problem where it is not one YAML mapping in UTF-8. `expected` says what that should hold."""
     try:
         text = _read_text(file)
-        root = _parse(file, text)
+        root = _parse(file, text, expected)
         document = Document(file)
         nodes = _Nodes(document)
         document.lines[()] = _line_of(root)
@@ -87,7 +87,7 @@ def _read_text(file: Path) -> str:
         raise _Refused(Problem(file, line, "", f"byte 0x{content[error.start]:02x}", "text in UTF-8")) from error
 
 
-def _parse(file: Path, text: str) -> CommentedMap:
+def _parse(file: Path, text: str, expected: str) -> CommentedMap:
     if deep := _DEEP.search(text):
         line = text.count("\n", 0, deep.start()) + 1
         raise _Refused(Problem(file, line, "", "nested too deeply", f"up to {DEPTH_MAX} levels"))
@@ -108,13 +108,13 @@ def _parse(file: Path, text: str) -> CommentedMap:
         said = str(error).splitlines()[0]
         raise _Refused(Problem(file, 1, "", f"no YAML: {said}", "YAML 1.2")) from error
     if not roots or (len(roots) == 1 and roots[0] is None):
-        raise _Refused(Problem(file, 1, "", "an empty file", ONE_POLICY))
+        raise _Refused(Problem(file, 1, "", "an empty file", expected))
     if len(roots) > 1:
         line = _line_of(roots[1])
         raise _Refused(Problem(file, line, "", "a second document", "one document a file", "move it to its own file"))
     if not isinstance(roots[0], CommentedMap):
         kind = "a list" if isinstance(roots[0], CommentedSeq) else "a single value"
-        raise _Refused(Problem(file, _line_of(roots[0]), "", kind, ONE_POLICY))
+        raise _Refused(Problem(file, _line_of(roots[0]), "", kind, expected))
     return roots[0]
 
 

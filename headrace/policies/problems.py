@@ -1,4 +1,4 @@
-"""What is wrong with a policy, in one form: `file:line: field: value, allowed range (hint)`."""
+"""What is wrong with a policy, or another YAML file, in one form: `file:line: field: value, allowed range (hint)`."""
 
 import json
 from collections.abc import Iterable, Sequence
@@ -31,12 +31,16 @@ class Problem:
         return f"{self.file}:{self.line}: {field}{value}allowed: {self.allowed}{hint}"
 
 
-class PolicyError(CannotRunError):
-    """Policies that cannot be used; `problems` has all that is wrong, by file and line."""
+class FileError(CannotRunError):
+    """Files that cannot be used; `problems` has all that is wrong, by file and line."""
 
     def __init__(self, problems: Iterable[Problem]) -> None:
         self.problems: Sequence[Problem] = tuple(sorted(set(problems)))
         super().__init__("\n".join(str(problem) for problem in self.problems))
+
+
+class PolicyError(FileError):
+    """Policies that cannot be used."""
 
 
 def path_text(path: KeyPath) -> str:

@@ -1,0 +1,29 @@
+"""Tells in logs and at /readyz whether records get through to Kafka."""
+
+import asyncio
+
+import structlog
+
+from headrace.health import Health
+from wire.producer import TelemetryProducer
+
+WATCH_S = 0.5
+
+log = structlog.get_logger("headrace.producer")
+
+
+async def watch_producer(health: Health, producer: TelemetryProducer) -> None:
+    """Say it once when records do not get through, and when they do again; ready as long as they do. Never returns."""
+    said = None
+    while True:
+        error = producer.last_error
+        trouble = None if error is None else f"{type(error).__name__}: {error}"
+        if trouble is not None:
+            health.expect("kafka", trouble)
+        elif producer.counts.sent:
+            health.meet("kafka")
+        if trouble != said:
+            say = log.info if trouble is None else log.warning
+            say("kafka_changed", error=trouble, waiting=producer.counts.waiting)
+            said = trouble
+        await asyncio.sleep(WATCH_S)
