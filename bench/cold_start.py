@@ -2,7 +2,6 @@
 
 import asyncio
 import os
-import random
 import signal
 import sys
 import tempfile
@@ -15,7 +14,7 @@ import aiokafka
 import faust
 
 from bench.registry import Result
-from bench.worker_line import SEED, decisions_from_the_start, read_decisions, sample
+from bench.worker_line import SEED, Fleet, decisions_from_the_start, read_decisions
 from headrace.broker_jars import fetch_jars
 from headrace.clock import Clock, monotonic_s
 from wire.kafka import KafkaAccess
@@ -120,7 +119,7 @@ async def _note_steps(output: asyncio.StreamReader, started_s: float, steps_s: d
 
 async def _send_telemetry(access: KafkaAccess, first_s: int) -> None:
     """Every second of each replica, from `first_s` on: at once those that pods kept, then each when it is over."""
-    chance, clock = random.Random(SEED), Clock()
+    fleet, clock = Fleet(), Clock()
     producer = TelemetryProducer(access)
     await producer.start()
     try:
@@ -128,7 +127,7 @@ async def _send_telemetry(access: KafkaAccess, first_s: int) -> None:
         while True:
             await clock.sleep(at_s + 1 - clock.now_s())
             for replica in range(REPLICAS):
-                producer.send(sample(ENDPOINT, f"{ENDPOINT}-{replica}", at_s, chance, full=True))
+                producer.send(fleet.sample(ENDPOINT, f"{ENDPOINT}-{replica}", at_s, full=True))
             at_s += 1
     finally:
         await producer.stop(timeout_s=0)

@@ -4,14 +4,13 @@ The first frames are encoded from samples as a pod's producer does it. The frame
 their own times and the values dealt to other replicas.
 """
 
-import random
 from collections.abc import Iterator
 from itertools import islice
 
 import numpy as np
 import pyarrow as pa
 
-from bench.worker_line import ENDPOINTS, PARTITIONS, SEED, sample
+from bench.worker_line import ENDPOINTS, PARTITIONS, SEED, Fleet
 from streams.windows.columns import IDENTITY_FIELDS
 from wire.frames import ROWS_DEFAULT, encode_frames
 from wire.kafka import partition_of
@@ -28,14 +27,14 @@ class FleetFrames:
     """Full samples of `replicas` replicas of each endpoint, once a second, in frames of one partition's replicas."""
 
     def __init__(self, replicas: int) -> None:
-        chance = random.Random(SEED)
+        fleet = Fleet()
         self._shift = np.random.default_rng(SEED)
         self._templates: dict[int, list[list[pa.RecordBatch]]] = {}
         for partition in range(PARTITIONS):
             endpoints = [endpoint for endpoint in ENDPOINTS if partition_of(endpoint, PARTITIONS) == partition]
             names = ((endpoint, f"{endpoint}-{number:03d}") for endpoint in endpoints for number in range(replicas))
             self._templates[partition] = [
-                [_template(group, chance) for _ in range(TEMPLATES)] for group in _groups(names, ROWS_DEFAULT)
+                [_template(group, fleet) for _ in range(TEMPLATES)] for group in _groups(names, ROWS_DEFAULT)
             ]
 
     @property
@@ -63,8 +62,8 @@ def _groups(names: Iterator[Replica], size: int) -> Iterator[list[Replica]]:
         yield group
 
 
-def _template(group: list[Replica], chance: random.Random) -> pa.RecordBatch:
-    (frame,) = encode_frames([sample(endpoint, name, 0, chance, full=True) for endpoint, name in group])
+def _template(group: list[Replica], fleet: Fleet) -> pa.RecordBatch:
+    (frame,) = encode_frames([fleet.sample(endpoint, name, 0, full=True) for endpoint, name in group])
     return pa.ipc.open_stream(frame.value).read_next_batch()
 
 

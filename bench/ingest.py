@@ -10,10 +10,10 @@ from bench.worker_line import (
     ENDPOINTS,
     PARTITIONS,
     SEED,
+    Fleet,
     Line,
     WorkerProcess,
     line,
-    samples,
     send_all,
     until_decided,
 )
@@ -56,7 +56,7 @@ async def _measure(seconds: int, *, full: bool) -> dict[str, float]:
     clock = Clock(shown_s=first_s - 3600.0, real_s=now_s)
     async with line(policies_stamped_s=first_s) as kafka:
         startup_cpu_s = await _startup_cpu_s(kafka, clock)
-        sent, size = await send_all(kafka.access, samples(first_s, seconds, REPLICAS, full=full))
+        sent, size = await send_all(kafka.access, Fleet().samples(first_s, seconds, REPLICAS, full=full))
         worker = WorkerProcess(kafka, clock)
         try:
             decisions = await until_decided(kafka.access, tick_at_or_before(first_s + seconds - LATENESS_S), WITHIN_S)

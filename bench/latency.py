@@ -1,7 +1,6 @@
 """Milliseconds from the send of the sample that completes a tick to its decision being readable, read committed."""
 
 import asyncio
-import random
 from dataclasses import dataclass, field
 
 from aiokafka import AIOKafkaConsumer
@@ -11,12 +10,12 @@ from bench.worker_line import (
     ENDPOINTS,
     PARTITIONS,
     SEED,
+    Fleet,
     Line,
     WorkerProcess,
     decisions_from_the_start,
     line,
     read_decisions,
-    sample,
 )
 from headrace.clock import Clock, monotonic_s
 from streams.endpoints.ticks import LATENESS_S, TICK_S
@@ -103,18 +102,18 @@ async def _read(consumer: AIOKafkaConsumer, book: Book, sending: asyncio.Task[No
 
 async def _send(kafka: Line, seconds: int, book: Book) -> None:
     """Each second's samples, spread over the half second after its end, in an order that differs each time."""
-    chance, clock = random.Random(SEED), Clock()
+    fleet, clock = Fleet(), Clock()
     pairs = [(endpoint, f"{endpoint}-{replica:03d}") for endpoint in ENDPOINTS for replica in range(REPLICAS)]
     first_s = int(clock.now_s()) + 1
     async with open_producer(kafka.access) as producer:
         for at_s in range(first_s, first_s + seconds):
-            chance.shuffle(pairs)
+            fleet.chance.shuffle(pairs)
             for number, (endpoint, replica) in enumerate(pairs):
                 due_s = at_s + 1 + 0.5 * number / len(pairs)
                 if number % 10 == 0:
                     await clock.sleep(due_s - clock.now_s())
                     book.late_max_s = max(book.late_max_s, clock.now_s() - due_s)
-                each = sample(endpoint, replica, at_s, chance, full=False)
+                each = fleet.sample(endpoint, replica, at_s, full=False)
                 tick = (endpoint, at_s + 1 - LATENESS_S)
                 if tick[1] % TICK_S == 0:
                     book.completed.setdefault(tick, monotonic_s())

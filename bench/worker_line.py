@@ -77,54 +77,68 @@ def _policy(endpoint: str) -> EndpointPolicy:
     )
 
 
-def samples(first_s: int, seconds: int, replicas: int, *, full: bool) -> Iterator[RequestSample]:
-    """Every replica of every endpoint once a second; no two alike. `full`: with four histograms."""
-    chance = random.Random(SEED)
-    for at_s in range(first_s, first_s + seconds):
-        for endpoint in ENDPOINTS:
-            for replica in range(replicas):
-                received_s = at_s + 1 + round(chance.random() * 0.5, 3)
-                found = sample(endpoint, f"{endpoint}-{replica:03d}", at_s, chance, full=full)
-                yield msgspec.structs.replace(found, received_s=received_s)
+class Fleet:
+    """Replicas whose samples add up: what is inside is what was there, and what came, less what left.
 
+    A fleet that does not conserve its requests would have all its values suspect, and nothing be decided on them.
+    """
 
-def sample(endpoint: str, replica: str, at_s: int, chance: random.Random, *, full: bool) -> RequestSample:
-    """As an engine reports it, once its second is over; when the pipeline got it is left to Kafka."""
-    arrivals, running = chance.randrange(20), chance.random() * 16
-    return RequestSample(
-        endpoint=endpoint,
-        replica=replica,
-        epoch="6f1c2b34-9d5e-4a70-8f21/0",
-        source=Source.ENGINE,
-        at_s=at_s,
-        seq=at_s,
-        arrivals=arrivals,
-        completions=arrivals,
-        errors=0,
-        rejections=0,
-        aborted=0,
-        running=round(running, 2),
-        running_max=round(running + 1, 2),
-        waiting=round(chance.random() * 3, 2),
-        deferred=0.0,
-        input_tokens=arrivals * chance.randrange(200, 2000),
-        cached_tokens=arrivals * chance.randrange(100),
-        output_tokens=chance.randrange(4000),
-        images=0,
-        steps=chance.randrange(20, 60),
-        arrived_input_tokens=arrivals * 900,
-        arrived_output_tokens_estimate=arrivals * 210.0,
-        kv_cache_usage=round(chance.random(), 4),
-        preemptions=0,
-        concurrency_limit=64.0,
-        active_sessions=round(running * 2, 1),
-        cpu=round(chance.random(), 3),
-        streamed_fraction=1.0,
-        ttft_ms=_histogram(chance, "ttft_ms") if full else None,
-        tpot_ms=_histogram(chance, "tpot_ms") if full else None,
-        e2e_ms=_histogram(chance, "e2e_ms") if full else None,
-        queue_ms=_histogram(chance, "queue_ms") if full else None,
-    )
+    def __init__(self, seed: int = SEED) -> None:
+        self.chance = random.Random(seed)
+        self._inside: dict[str, int] = {}
+
+    def samples(self, first_s: int, seconds: int, replicas: int, *, full: bool) -> Iterator[RequestSample]:
+        """Every replica of every endpoint once a second; no two alike. `full`: with four histograms."""
+        for at_s in range(first_s, first_s + seconds):
+            for endpoint in ENDPOINTS:
+                for replica in range(replicas):
+                    received_s = at_s + 1 + round(self.chance.random() * 0.5, 3)
+                    found = self.sample(endpoint, f"{endpoint}-{replica:03d}", at_s, full=full)
+                    yield msgspec.structs.replace(found, received_s=received_s)
+
+    def sample(self, endpoint: str, replica: str, at_s: int, *, full: bool) -> RequestSample:
+        """The replica's next second, as an engine reports it once it is over; when it came is left to Kafka."""
+        chance = self.chance
+        arrivals = chance.randrange(20)
+        there = self._inside.get(replica, 0) + arrivals
+        completions = round(there * (0.4 + 0.3 * chance.random()))
+        inside = self._inside[replica] = there - completions
+        waiting = round(inside * 0.3 * chance.random(), 2)
+        running = inside - waiting
+        return RequestSample(
+            endpoint=endpoint,
+            replica=replica,
+            epoch="6f1c2b34-9d5e-4a70-8f21/0",
+            source=Source.ENGINE,
+            at_s=at_s,
+            seq=at_s,
+            arrivals=arrivals,
+            completions=completions,
+            errors=0,
+            rejections=0,
+            aborted=0,
+            running=round(running, 2),
+            running_max=round(running + 1, 2),
+            waiting=waiting,
+            deferred=0.0,
+            input_tokens=arrivals * chance.randrange(200, 2000),
+            cached_tokens=arrivals * chance.randrange(100),
+            output_tokens=chance.randrange(4000),
+            images=0,
+            steps=chance.randrange(20, 60),
+            arrived_input_tokens=arrivals * 900,
+            arrived_output_tokens_estimate=arrivals * 210.0,
+            kv_cache_usage=round(chance.random(), 4),
+            preemptions=0,
+            concurrency_limit=64.0,
+            active_sessions=round(running * 2, 1),
+            cpu=round(chance.random(), 3),
+            streamed_fraction=1.0,
+            ttft_ms=_histogram(chance, "ttft_ms") if full else None,
+            tpot_ms=_histogram(chance, "tpot_ms") if full else None,
+            e2e_ms=_histogram(chance, "e2e_ms") if full else None,
+            queue_ms=_histogram(chance, "queue_ms") if full else None,
+        )
 
 
 def _histogram(chance: random.Random, field: str) -> Histogram:
