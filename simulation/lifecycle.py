@@ -13,7 +13,7 @@ from records.telemetry import ReplicaChanged
 from simulation.scale_target import DRAIN_DEADLINE_S, DrainMark
 
 SCHEDULED_AFTER_S = 1
-"""From the request of a replica to its place on a node; the start-up time counts from the request on."""
+"""From the request of a replica to its container's start on a node; the start-up time counts from there."""
 BACKOFF_FIRST_S, BACKOFF_MAX_S, BACKOFF_RESET_S = 10, 300, 600
 """How long a container that ended waits for its next start, doubling each time, and how long it must have run for the
 count to begin anew: the kubelet's CrashLoopBackOff (kubernetes.io, "Pod Lifecycle")."""
@@ -26,7 +26,7 @@ _BEFORE_READY = (ReplicaState.REQUESTED, ReplicaState.STARTING)
 
 
 class Startup(Protocol):
-    """Draws how long one start takes, seconds from the request until it is ready."""
+    """Draws how long one start takes, seconds from the container's start until it is ready."""
 
     def draw(self, rng: np.random.Generator) -> float: ...
 
@@ -211,7 +211,7 @@ class Lifecycle:
             replica.fails = True
         ends_s = start_s * part if replica.fails else start_s
         replica.due_s = second + SCHEDULED_AFTER_S
-        replica.ready_after_s = max(replica.due_s + 1, second + math.ceil(ends_s))
+        replica.ready_after_s = replica.due_s + max(1, math.ceil(ends_s))
 
     def _enter(self, replica: Replica, state: ReplicaState, reason: str, second: int) -> ReplicaChanged:
         replica.state, replica.reason, replica.since_s = state, reason, second

@@ -63,12 +63,12 @@ class Story:
 def test_a_start_is_requested_placed_and_ready_when_drawn() -> None:
     story = Story(initial=1)
     story.spec = 2
-    assert story.run(19) == ["0 chat-1 0 requested scaled_up", "1 chat-1 0 starting scheduled"]
-    assert story.run(20) == ["20 chat-1 0 ready started"]
+    assert story.run(20) == ["0 chat-1 0 requested scaled_up", "1 chat-1 0 starting scheduled"]
+    assert story.run(21) == ["21 chat-1 0 ready started"]
     assert story.run(100) == []
 
 
-@pytest.mark.parametrize(("start_s", "ready_s"), [(0.0, 2), (1.0, 2), (2.1, 3), (200.5, 201)])
+@pytest.mark.parametrize(("start_s", "ready_s"), [(0.0, 2), (1.0, 2), (2.1, 4), (200.5, 202)])
 def test_a_start_has_each_of_its_states(start_s: float, ready_s: int) -> None:
     story = Story(start_s=start_s)
     story.spec = 1
@@ -140,16 +140,16 @@ def test_a_container_that_ended_starts_again_as_another_epoch_with_backoff() -> 
     story = Story(initial=1)
     story.run(5)
     assert story.die("chat-0") == ["6 chat-0 0 failed died"]
-    assert story.run(36) == [
+    assert story.run(37) == [
         "16 chat-0 1 requested restarted",
         "17 chat-0 1 starting scheduled",
-        "36 chat-0 1 ready started",
+        "37 chat-0 1 ready started",
     ]
-    assert story.die("chat-0") == ["37 chat-0 1 failed died"]
-    assert story.run(77)[0] == "57 chat-0 2 requested restarted"
-    story.run(77 + 600)
-    assert story.die("chat-0") == ["678 chat-0 2 failed died"]
-    assert story.run(688) == ["688 chat-0 3 requested restarted"]
+    assert story.die("chat-0") == ["38 chat-0 1 failed died"]
+    assert story.run(79)[0] == "58 chat-0 2 requested restarted"
+    story.run(79 + 600)
+    assert story.die("chat-0") == ["680 chat-0 2 failed died"]
+    assert story.run(690) == ["690 chat-0 3 requested restarted"]
 
 
 def test_a_draining_replica_that_dies_is_gone() -> None:
@@ -180,7 +180,7 @@ def test_about_the_fraction_of_starts_that_shall_fail_does() -> None:
     facts = ReplicaFacts(endpoint="chat", hardware="H100", model_version="m", start_failure_fraction=0.3)
     story = Story(facts=facts)
     story.spec = 500
-    story.run(21)
+    story.run(22)
     states = Counter(replica.state for replica in story.life.replicas.values())
     failed = sum(replica.failures > 0 for replica in story.life.replicas.values())
     assert 100 < failed < 200
