@@ -13,10 +13,10 @@ import numpy as np
 import pyarrow as pa
 
 from bench.registry import Result
-from bench.vllm_bounds import VLLM_BOUNDS_MS
 from records.enums import Source
 from records.histogram import Histogram
 from records.telemetry import RequestSample
+from simulation.vllm_bounds import VLLM_BOUNDS_MS
 from streams.endpoints.ticks import TICK_S
 from streams.windows.columns import COUNT_FIELDS, GAUGE_FIELDS, SampleColumns
 from streams.windows.windows import SPAN_S, Windows

@@ -16,7 +16,6 @@ import msgspec
 import psutil
 from aiokafka import AIOKafkaConsumer, TopicPartition
 
-from bench.vllm_bounds import VLLM_BOUNDS_MS
 from headrace.broker import EmbeddedBroker
 from headrace.clock import Clock, monotonic_s
 from records.decisions import ScalingDecision
@@ -24,6 +23,7 @@ from records.enums import MetricName, Source
 from records.histogram import Histogram
 from records.policy import EndpointPolicy, Metric, ScaleTargetRef
 from records.telemetry import RequestSample
+from simulation.vllm_bounds import VLLM_BOUNDS_MS
 from wire.admin import TopicSettings, create_topics
 from wire.codec import encode
 from wire.kafka import KafkaAccess, open_consumer, open_producer, partition_of

@@ -1,0 +1,277 @@
+"""The engines of all replicas: continuous batching with chunked prefill, in sub-steps of event time.
+
+Within a sub-step an engine's time is divided exactly: what prefill takes, decoding does not get. Prefill and decoding
+begin and end at their own instants, not at the sub-step's edges; slots and blocks that become free are given to waiting
+requests at the next edge, and a decoding step's time is that of the sequences that the sub-step began with and of
+those that joined, for the part of it that they were there.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from simulation.engine_model import EngineModel
+from simulation.serving.decoding import Decoding
+from simulation.serving.ledger import Ledger
+from simulation.serving.pace import decode_pace, prefill_share
+from simulation.serving.preemption import newest
+from simulation.serving.prefill import Prefill, run_prefill
+from simulation.serving.rows import Floats, Groups, Rows, Whole, blocks_of, no_rows, set_work, summed
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Work:
+    """Engine seconds by kind, and sequences times seconds of decoding, in one second; shape (replicas,)."""
+
+    prefill_s: Floats
+    decode_s: Floats
+    sequence_s: Floats
+
+    @classmethod
+    def none(cls, replicas: int) -> "Work":
+        """Idle replicas."""
+        return cls(prefill_s=np.zeros(replicas), decode_s=np.zeros(replicas), sequence_s=np.zeros(replicas))
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class _Begun:
+    """Requests whose prefill ran in a sub-step: their positions in the queue, sorted, and how it went."""
+
+    at: Whole
+    replica: NDArray[np.int32]
+    work_s: Floats
+    run: Prefill
+
+
+class Engines:
+    """`queue` holds what waits and, before it, the one request of each replica whose prefill is under way (its
+    `started_s` is finite); `decoding` holds the rest. `steps` are engine iterations since the replica was added."""
+
+    def __init__(self, model: EngineModel) -> None:
+        self.model = model
+        self.queue: Rows = no_rows()
+        self.decoding = Decoding(model)
+        self.ledger = Ledger()
+        self.slowness = np.zeros(0)
+        self.hung = np.zeros(0, np.bool_)
+        self.steps = np.zeros(0)
+        self.running_max = np.zeros(0, np.int64)
+        self.work = Work.none(0)
+        self.finished, self.finished_tokens = 0, 0
+
+    @property
+    def replicas(self) -> int:
+        return len(self.slowness)
+
+    def add(self) -> None:
+        """One more replica, at the end: idle."""
+        self.decoding.add()
+        self.ledger.add()
+        self.slowness = np.append(self.slowness, 1.0)
+        self.hung = np.append(self.hung, False)
+        self.steps = np.append(self.steps, 0.0)
+
+    def drop(self, replica: int) -> Rows:
+        """One replica less; what it held."""
+        mine = self.queue["replica"] == replica
+        slots = self.decoding.held_by(np.arange(self.replicas) == replica)
+        held = np.concatenate((self.decoding.take(slots), self.queue[mine]))
+        self.queue = self.queue[~mine]
+        self.queue["replica"] -= self.queue["replica"] > replica
+        self.decoding.drop(replica)
+        self.ledger.drop(replica)
+        self.slowness = np.delete(self.slowness, replica)
+        self.hung = np.delete(self.hung, replica)
+        self.steps = np.delete(self.steps, replica)
+        return held
+
+    def running(self) -> Whole:
+        """Requests that each replica works on."""
+        return self.decoding.count + self._per_replica(self._under_way()["replica"])
+
+    def waiting(self) -> Whole:
+        """Requests that wait at each replica."""
+        return self._per_replica(self.queue["replica"][np.isinf(self.queue["started_s"])])
+
+    def blocks(self) -> Whole:
+        """Blocks of KV cache in use: of the sequences that decode, and of the prompts under way, which hold theirs,
+        and the first token's, from their start."""
+        prompts = self._under_way()
+        need = blocks_of(prompts["input"] + prompts["generated"] + 1)
+        return self.decoding.blocks + self._per_replica(prompts["replica"], need)
+
+    def _under_way(self) -> Rows:
+        rows: Rows = self.queue[np.isfinite(self.queue["started_s"])]
+        return rows
+
+    def _per_replica(self, replica: NDArray[np.int32], amounts: NDArray[np.generic] | None = None) -> Whole:
+        return np.bincount(replica, weights=amounts, minlength=self.replicas).astype(np.int64)
+
+    def begin_second(self) -> None:
+        """Start the second's maxima and sums anew."""
+        self.running_max = self.running()
+        self.work = Work.none(self.replicas)
+
+    def step(self, begin_s: float, end_s: float, entering: Rows) -> None:
+        """Advance from `begin_s` to `end_s`; `entering` have their replica and come in order of their arrival."""
+        if not self.replicas:
+            return
+        entering["fresh"] = True
+        self._merge(no_rows(), entering)
+        share = prefill_share(self.model, self.decoding)
+        begun = self._prefill(begin_s, end_s - begin_s, share)
+        self._decode(begin_s, end_s - begin_s, begun, share)
+        self._reject(entering)
+        self._abort(end_s)
+        self.decoding.measure()
+        self._preempt()
+        np.maximum(self.running_max, self.running(), out=self.running_max)
+
+    def _merge(self, first: Rows, last: Rows) -> None:
+        """Put `first` before all others of their replica, and `last` behind."""
+        if len(first) or len(last):
+            rows = np.concatenate((first, self.queue, last))
+            self.queue = rows[np.argsort(rows["replica"], kind="stable")]
+
+    def _prefill(self, begin_s: float, duration_s: float, share: Floats) -> _Begun:
+        """Begin prompts in their order, for as long as there are slots and blocks, and work on them."""
+        slots = np.where(self.hung, 0, self.model.max_num_seqs - self.decoding.count)
+        groups = Groups(self.queue["replica"], self.replicas)
+        at = np.flatnonzero(groups.rank < slots[groups.replica])
+        rows = self.queue[at]
+        groups = Groups(rows["replica"], self.replicas)
+        need = groups.running_sum(blocks_of(rows["input"] + rows["generated"] + 1))
+        fits = need <= (self.model.kv_blocks - self.decoding.blocks)[groups.replica]
+        at, rows = at[fits], rows[fits]
+        groups = Groups(rows["replica"], self.replicas)
+        ready_s = np.maximum(rows["arrived_s"] - begin_s, 0.0)
+        work_s = rows["work_s"] * self.slowness[groups.replica]
+        run = run_prefill(ready_s, work_s, share, groups, duration_s)
+        new = run.begins & np.isinf(rows["started_s"])
+        self.queue["started_s"][at[new]] = begin_s + run.start_s[new]
+        scheduled = new & (rows["preempted"] == 0)
+        queued_s = begin_s + run.start_s - rows["arrived_s"]
+        self.ledger.took("queue_ms", groups.replica[scheduled], queued_s[scheduled])
+        return _Begun(at=at, replica=groups.replica, work_s=work_s, run=run)
+
+    def _decode(self, begin_s: float, duration_s: float, begun: _Begun, share: Floats) -> None:
+        """Let prefills end, and decode in the time that they left."""
+        spent_s, under_way = self._spend(duration_s, begun, share)
+        run, ends = begun.run, begun.run.ends
+        joining = self._end_prefills(begun, begin_s)
+        engine_s = np.where(self.hung, 0.0, np.maximum(duration_s - spent_s, 0.0))
+        used_s = run.end_s[ends] - run.work_until_s[ends]
+        left_s = np.maximum(engine_s[joining["replica"]] - used_s, 0.0)
+        idle = self.decoding.count == 0
+        pace = decode_pace(self.model, self.decoding, engine_s, joining, left_s, self.slowness)
+        self.steps += pace.decode_s / pace.step_s
+        self.steps += np.where(idle, self._per_replica(joining["replica"]) + under_way, 0.0)
+        self.work.prefill_s[:] += spent_s
+        self.work.decode_s[:] += pace.decode_s
+        self.work.sequence_s[:] += pace.sequence_s
+        origin = self.decoding.mark[joining["replica"]] - joining["generated"]
+        origin += used_s / pace.step_s[joining["replica"]]
+        made, ended, fraction = self.decoding.advance(engine_s / pace.step_s)
+        self.ledger.happened["output_tokens"] += made
+        self._complete(self.decoding.take(ended), begin_s + fraction * duration_s)
+        self._join(joining, origin, begin_s + run.end_s[ends], begin_s + duration_s)
+
+    def _spend(self, duration_s: float, begun: _Begun, share: Floats) -> tuple[Floats, Floats]:
+        """Engine seconds that went into prefill, and how many steps of prompts that are not done yet; (replicas,)."""
+        run = begun.run
+        partly = run.begins & ~run.ends
+        replica = begun.replica[partly]
+        spent_s = share[replica] * (duration_s - run.start_s[partly])
+        self.queue["work_s"][begun.at[partly]] -= spent_s / self.slowness[replica]
+        done_s = summed(begun.replica[run.ends], begun.work_s[run.ends], self.replicas)
+        done_s += summed(replica, spent_s, self.replicas)
+        steps = spent_s / (self.model.chunk_s * self.slowness[replica])
+        return done_s, summed(replica, steps, self.replicas)
+
+    def _end_prefills(self, begun: _Begun, begin_s: float) -> Rows:
+        """The requests whose prefill ended, with their next token, out of the queue."""
+        at = begun.at[begun.run.ends]
+        rows = self.queue[at]
+        self.queue = np.delete(self.queue, at)
+        now_s = begin_s + begun.run.end_s[begun.run.ends]
+        first = np.isnan(rows["first_token_s"])
+        rows["first_token_s"] = np.where(first, now_s, rows["first_token_s"])
+        rows["generated"] += 1
+        replica = rows["replica"]
+        self.ledger.count("output_tokens", replica)
+        self.ledger.count("input_tokens", replica[first], rows["input"][first])
+        self.ledger.count("cached_tokens", replica[first], rows["cached"][first])
+        self.ledger.took("ttft_ms", replica[first], (now_s - rows["arrived_s"])[first])
+        return rows
+
+    def _join(self, rows: Rows, origin: Floats, since_s: Floats, end_s: float) -> None:
+        """Requests that began to decode at `since_s` take their slots, unless they end before `end_s`."""
+        mark = self.decoding.mark[rows["replica"]]
+        before = rows["generated"].copy()
+        rows["generated"] = np.clip(np.floor(mark - origin), before, rows["output"])
+        self.ledger.count("output_tokens", rows["replica"], rows["generated"] - before)
+        ends = rows["generated"] >= rows["output"]
+        steps = np.maximum(mark - origin - before, 1e-9)
+        ended_s = since_s + (end_s - since_s) * np.minimum((rows["output"] - before) / steps, 1.0)
+        self._complete(rows[ends], ended_s[ends])
+        stay = rows[~ends]
+        self.decoding.place(stay, Groups(stay["replica"], self.replicas).rank, origin[~ends])
+
+    def _complete(self, rows: Rows, ended_s: Floats) -> None:
+        """All tokens of `rows` are there."""
+        replica, output = rows["replica"], rows["output"]
+        self.ledger.count("completions", replica)
+        self.ledger.leave(replica, output)
+        self.ledger.took("e2e_ms", replica, ended_s - rows["arrived_s"])
+        several = output > 1
+        per_token_s = (ended_s - rows["first_token_s"])[several] / (output[several] - 1)
+        self.ledger.took("tpot_ms", replica[several], per_token_s)
+        self.finished += len(rows)
+        self.finished_tokens += int(output.sum())
+
+    def _reject(self, entering: Rows) -> None:
+        """What came in this sub-step was accepted, unless too many waited before it."""
+        accepted = self._per_replica(entering["replica"])
+        tokens = self._per_replica(entering["replica"], entering["input"])
+        if self.queue["fresh"].any():
+            groups = Groups(self.queue["replica"], self.replicas)
+            under_way = self._per_replica(self._under_way()["replica"])
+            over = groups.rank - under_way[groups.replica] >= self.model.waiting_max
+            over &= self.queue["fresh"] & np.isinf(self.queue["started_s"])
+            rejected = self.queue[over]
+            accepted -= self._per_replica(rejected["replica"])
+            tokens -= self._per_replica(rejected["replica"], rejected["input"])
+            self.ledger.count("rejections", rejected["replica"])
+            self.queue = self.queue[~over]
+            self.queue["fresh"] = False
+        self.ledger.happened["arrivals"] += accepted
+        self.ledger.happened["arrived_input_tokens"] += tokens
+
+    def _abort(self, now_s: float) -> None:
+        """Clients whose patience has ended go away."""
+        gone = self.queue["deadline_s"] <= now_s
+        rows = np.concatenate((self.queue[gone], self.decoding.take(self.decoding.due(now_s))))
+        self.queue = self.queue[~gone]
+        self.ledger.count("aborted", rows["replica"])
+        self.ledger.leave(rows["replica"], rows["generated"])
+
+    def _preempt(self) -> None:
+        """Where sequences outgrew the KV cache, the newest give theirs back and wait, first in their queue."""
+        excess = self.blocks() - self.model.kv_blocks
+        if not (excess > 0).any():
+            return
+        slots, started = newest(self.decoding, self.queue, excess)
+        self.queue["preempted"][started] += 1
+        self.queue["started_s"][started] = np.inf
+        stopped = self.queue[started]
+        set_work(stopped, self.model)
+        self.queue[started] = stopped
+        rows = self.decoding.take(slots)
+        rows = rows[np.lexsort((rows["started_s"], rows["replica"]))]
+        rows["preempted"] += 1
+        rows["started_s"] = np.inf
+        set_work(rows, self.model)
+        self.ledger.count("preemptions", np.concatenate((rows["replica"], stopped["replica"])))
+        self._merge(rows, no_rows())
+        self.decoding.measure()
