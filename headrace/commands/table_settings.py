@@ -18,7 +18,20 @@ def _pairs(given: object) -> object:
     return {key.strip(): value for key, _, value in pairs}
 
 
-class TablesSettings(Settings):
+class StorageSettings(Settings):
+    """How to reach tables, wherever they are."""
+
+    section: ClassVar[str] = "tables"
+
+    storage_options: Annotated[dict[str, str], BeforeValidator(_pairs)] = Field(
+        default_factory=dict,
+        repr=False,
+        description="What delta-rs needs for a URI, KEY=VALUE with commas (AWS_ENDPOINT_URL=...); it also reads the "
+        "AWS_*, AZURE_* and GOOGLE_* variables itself, which is the place for secrets.",
+    )
+
+
+class TablesSettings(StorageSettings):
     """What every command needs that touches the tables."""
 
     section: ClassVar[str] = "tables"
@@ -26,12 +39,6 @@ class TablesSettings(Settings):
     tables: str = Field(
         min_length=1,
         description="Folder of the Delta tables, which must exist, or a URI such as s3://BUCKET/PATH.",
-    )
-    storage_options: Annotated[dict[str, str], BeforeValidator(_pairs)] = Field(
-        default_factory=dict,
-        repr=False,
-        description="What delta-rs needs for a URI, KEY=VALUE with commas (AWS_ENDPOINT_URL=...); it also reads the "
-        "AWS_*, AZURE_* and GOOGLE_* variables itself, which is the place for secrets.",
     )
 
     @property

@@ -1,0 +1,155 @@
+"""What bound a decision, and why a hold went neither up nor down."""
+
+from typing import assert_never
+
+from headrace.explain.asks import decided_by, has_no_load, largest, up_candidates
+from headrace.explain.case import Case
+from headrace.explain.sentence import Kind, Numbers, Sentence
+from headrace.explain.told import told_by
+from headrace.explain.words import Times, measured, number
+from records.decisions import ScalingDecision
+from records.enums import ScalingAction, ScalingBound
+
+Said = tuple[str, Numbers]
+
+
+def bound_sentences(case: Case, times: Times) -> list[Sentence]:
+    """The bound, or that there was none, then floors and maximum, then for a hold why not up and why not down."""
+    decision = case.decision
+    found = [_bound(case, times), _floors(case)]
+    if decision.action is ScalingAction.HOLD:
+        found += [_not_up(decision), _not_down(decision)]
+    return [sentence for sentence in found if sentence is not None]
+
+
+def _bound(case: Case, times: Times) -> Sentence | None:
+    decision = case.decision
+    if decision.bound is None:
+        is_hold = decision.action is ScalingAction.HOLD
+        return None if is_hold else Sentence(kind=Kind.BOUND, text="No limit changed the number.")
+    text, numbers = _words(case, decision.bound, times)
+    return Sentence(kind=Kind.BOUND, text=f"Bound {decision.bound.value}: {text}.", numbers=numbers)
+
+
+def _words(case: Case, bound: ScalingBound, times: Times) -> Said:
+    decision, floors = case.decision, case.decision.floors
+    match bound:
+        case ScalingBound.UP_LIMIT:
+            return _up_limit(case)
+        case ScalingBound.MAX_FRACTION:
+            return _max_fraction(case)
+        case ScalingBound.STABILISATION:
+            return _stabilisation(decision, times)
+        case ScalingBound.MINIMUM:
+            return _floor("the policy's minimum", floors.minimum)
+        case ScalingBound.MAXIMUM:
+            return f"the policy's maximum, {decision.desired}, is the most there may be", {"desired": decision.desired}
+        case ScalingBound.SCHEDULE:
+            return _floor("the policy's schedule", floors.schedule)
+        case ScalingBound.FORECAST:
+            return _floor("what is expected soon", floors.forecast)
+        case ScalingBound.PROVISIONED:
+            return _floor("the provisioned concurrency", floors.provisioned)
+        case ScalingBound.GPU_BUDGET:
+            return f"the GPUs there are allow {decision.desired}", {"desired": decision.desired}
+        case ScalingBound.FLAP_BUDGET:
+            return "the direction changed too often within an hour to go down now", {}
+        case _:
+            assert_never(bound)
+
+
+def _floor(words: str, replicas: int | None) -> Said:
+    if replicas is None:
+        return f"{words} is the least there may be", {}
+    return f"{words}, {replicas}, is the least there may be", {"floor": replicas}
+
+
+def _up_limit(case: Case) -> Said:
+    decision = case.decision
+    text = f"one step up from {decision.current} ends at {decision.desired}"
+    numbers: Numbers = {"current": decision.current, "desired": decision.desired}
+    if case.policy is None:
+        return text, numbers
+    limits = case.policy.scale_up
+    numbers |= {"max_factor": limits.max_factor, "max_step": limits.max_step}
+    return f"{text} (maxFactor {number(limits.max_factor)}, maxStep {limits.max_step})", numbers
+
+
+def _max_fraction(case: Case) -> Said:
+    decision = case.decision
+    text = f"one step down from {decision.current} ends at {decision.desired}"
+    numbers: Numbers = {"current": decision.current, "desired": decision.desired}
+    if case.policy is None:
+        return text, numbers
+    fraction = case.policy.scale_down.max_fraction
+    return f"{text} (maxFraction {number(fraction)})", numbers | {"max_fraction": fraction}
+
+
+def _stabilisation(decision: ScalingDecision, times: Times) -> Said:
+    told, decider = told_by(decision), decided_by(decision)
+    if told.needed is not None:
+        needed = told.needed
+        text = f"{needed.replicas} were needed at {times.short(needed.at_s)}, within the last {needed.window_s} s"
+        return text, {"needed": needed.replicas, "needed_at_s": needed.at_s, "window_s": needed.window_s}
+    if told.next_cycle_s is not None:
+        text = f"the next cycle is at {times.short(told.next_cycle_s)}"
+        return text, {"next_cycle_s": told.next_cycle_s}
+    if decider is None or decider.proposed is None:
+        return "the long window asks for more than the short one", {}
+    numbers: Numbers = {"proposed": decider.proposed, "window_s": decider.window_s}
+    return f"{measured(decider)} still asks for {decider.proposed}", numbers
+
+
+def _floors(case: Case) -> Sentence | None:
+    floors = case.decision.floors
+    known = {
+        name: replicas
+        for name, replicas in (
+            ("minimum", floors.minimum),
+            ("schedule", floors.schedule),
+            ("forecast", floors.forecast),
+            ("provisioned", floors.provisioned),
+        )
+        if replicas is not None
+    }
+    parts = [f"{name} {replicas}" for name, replicas in known.items()]
+    numbers: Numbers = dict(known)
+    if case.policy is not None:
+        parts.append(f"maximum {case.policy.max_replicas}")
+        numbers["maximum"] = case.policy.max_replicas
+    return Sentence(kind=Kind.FLOOR, text=f"Bounds in force: {', '.join(parts)}.", numbers=numbers) if parts else None
+
+
+def _not_up(decision: ScalingDecision) -> Sentence:
+    most = largest(up_candidates(decision))
+    if most is None or most.proposed is None:
+        why = "no load is left to measure" if has_no_load(decision) else "no metric proposes a number of replicas"
+        return Sentence(kind=Kind.NOT_UP, text=f"Not up: {why}.")
+    return _against(decision, Kind.NOT_UP, "Not up", although=most.proposed > decision.current)
+
+
+def _not_down(decision: ScalingDecision) -> Sentence:
+    most = largest(up_candidates(decision))
+    if most is None or most.proposed is None:
+        text = "Not down: nothing shows that fewer would do."
+        if has_no_load(decision):
+            text = f"Not down ({decision.reason.value}), although no load is left to measure."
+        return Sentence(kind=Kind.NOT_DOWN, text=text)
+    return _against(decision, Kind.NOT_DOWN, "Not down", although=most.proposed < decision.current)
+
+
+def _against(decision: ScalingDecision, kind: Kind, head: str, *, although: bool) -> Sentence:
+    """What is asked for against what there is: the explanation, or in spite of it the reason."""
+    asks, numbers = _asks(decision)
+    text = f"{head} ({decision.reason.value}), although {asks}." if although else f"{head}: {asks}."
+    return Sentence(kind=kind, text=text, numbers=numbers)
+
+
+def _asks(decision: ScalingDecision) -> Said:
+    """The largest proposal of the short window against what there is. There must be one."""
+    most = largest(up_candidates(decision))
+    assert most is not None
+    assert most.proposed is not None
+    there = f"there {'is' if decision.current == 1 else 'are'} {decision.current}"
+    text = f"a metric asks for {most.proposed} at most ({measured(most)}), and {there}"
+    return text, {"proposed": most.proposed, "window_s": most.window_s, "current": decision.current}
