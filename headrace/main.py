@@ -39,6 +39,7 @@ COMMANDS = {
     "sink": "Write every topic into its Delta table, each record once.",
     "collect": "Turn an engine's /metrics, or a recording of it, into telemetry.",
     "replay": "Compute the decisions of a file of telemetry.",
+    "explain": "Say in plain words why an endpoint was scaled as it was.",
     "export": "Write a replay file from what Kafka holds.",
     "tables": "List, query or check the Delta tables.",
 }
