@@ -96,11 +96,16 @@ class Decoding:
         taken: Whole = np.flatnonzero(np.isfinite(self._output) & replicas[:, None])
         return taken
 
+    def taken(self) -> Whole:
+        """How many slots of each replica are taken, at this moment."""
+        taken: Whole = np.count_nonzero(self._input, axis=1)
+        return taken
+
     def measure(self) -> None:
         """Renew count, context and blocks."""
         held = self._generated + self._input
         self.context = held.sum(axis=1)
-        self.count = np.count_nonzero(self._input, axis=1)
+        self.count = self.taken()
         held /= BLOCK_TOKENS
         np.ceil(held, out=held)
         self.blocks = held.sum(axis=1).astype(np.int64)

@@ -17,21 +17,8 @@ from simulation.serving.ledger import Ledger
 from simulation.serving.pace import decode_pace, prefill_share
 from simulation.serving.preemption import newest
 from simulation.serving.prefill import Prefill, run_prefill
-from simulation.serving.rows import Floats, Groups, Rows, Whole, blocks_of, no_rows, set_work, summed
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class Work:
-    """Engine seconds by kind, and sequences times seconds of decoding, in one second; shape (replicas,)."""
-
-    prefill_s: Floats
-    decode_s: Floats
-    sequence_s: Floats
-
-    @classmethod
-    def none(cls, replicas: int) -> "Work":
-        """Idle replicas."""
-        return cls(prefill_s=np.zeros(replicas), decode_s=np.zeros(replicas), sequence_s=np.zeros(replicas))
+from simulation.serving.rows import Floats, Groups, Rows, Whole, blocks_of, joined, no_rows, set_work, summed
+from simulation.serving.work import Spent, Work, idle_after
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -46,7 +33,7 @@ class _Begun:
 
 class Engines:
     """`queue` holds what waits and, before it, the one request of each replica whose prefill is under way (its
-    `started_s` is finite); `decoding` holds the rest. `steps` are engine iterations since the replica was added."""
+    `started_s` is finite); `decoding` holds the rest."""
 
     def __init__(self, model: EngineModel) -> None:
         self.model = model
@@ -55,9 +42,8 @@ class Engines:
         self.ledger = Ledger()
         self.slowness = np.zeros(0)
         self.hung = np.zeros(0, np.bool_)
-        self.steps = np.zeros(0)
         self.running_max = np.zeros(0, np.int64)
-        self.work = Work.none(0)
+        self.work = Work()
         self.finished, self.finished_tokens = 0, 0
 
     @property
@@ -70,20 +56,20 @@ class Engines:
         self.ledger.add()
         self.slowness = np.append(self.slowness, 1.0)
         self.hung = np.append(self.hung, False)
-        self.steps = np.append(self.steps, 0.0)
+        self.work.add()
 
     def drop(self, replica: int) -> Rows:
         """One replica less; what it held."""
         mine = self.queue["replica"] == replica
         slots = self.decoding.held_by(np.arange(self.replicas) == replica)
-        held = np.concatenate((self.decoding.take(slots), self.queue[mine]))
+        held = joined(self.decoding.take(slots), self.queue[mine])
         self.queue = self.queue[~mine]
         self.queue["replica"] -= self.queue["replica"] > replica
         self.decoding.drop(replica)
         self.ledger.drop(replica)
         self.slowness = np.delete(self.slowness, replica)
         self.hung = np.delete(self.hung, replica)
-        self.steps = np.delete(self.steps, replica)
+        self.work.drop(replica)
         return held
 
     def running(self) -> Whole:
@@ -111,11 +97,11 @@ class Engines:
     def begin_second(self) -> None:
         """Start the second's maxima and sums anew."""
         self.running_max = self.running()
-        self.work = Work.none(self.replicas)
+        self.work.begin_second()
 
     def step(self, begin_s: float, end_s: float, entering: Rows) -> None:
         """Advance from `begin_s` to `end_s`; `entering` have their replica and come in order of their arrival."""
-        if not self.replicas:
+        if not (len(entering) or len(self.queue) or self.decoding.count.any()):
             return
         entering["fresh"] = True
         self._merge(no_rows(), entering)
@@ -131,7 +117,7 @@ class Engines:
     def _merge(self, first: Rows, last: Rows) -> None:
         """Put `first` before all others of their replica, and `last` behind."""
         if len(first) or len(last):
-            rows = np.concatenate((first, self.queue, last))
+            rows = joined(first, self.queue, last)
             self.queue = rows[np.argsort(rows["replica"], kind="stable")]
 
     def _prefill(self, begin_s: float, duration_s: float, share: Floats) -> _Begun:
@@ -157,28 +143,26 @@ class Engines:
 
     def _decode(self, begin_s: float, duration_s: float, begun: _Begun, share: Floats) -> None:
         """Let prefills end, and decode in the time that they left."""
-        spent_s, under_way = self._spend(duration_s, begun, share)
-        run, ends = begun.run, begun.run.ends
+        spent = self._spend(duration_s, begun, share)
+        since_s = begun.run.end_s[begun.run.ends]
+        used_s = since_s - begun.run.work_until_s[begun.run.ends]
         joining = self._end_prefills(begun, begin_s)
-        engine_s = np.where(self.hung, 0.0, np.maximum(duration_s - spent_s, 0.0))
-        used_s = run.end_s[ends] - run.work_until_s[ends]
-        left_s = np.maximum(engine_s[joining["replica"]] - used_s, 0.0)
-        idle = self.decoding.count == 0
+        replica = joining["replica"]
+        engine_s = np.where(self.hung, 0.0, np.maximum(duration_s - spent.seconds, 0.0))
+        left_s = np.maximum(engine_s[replica] - used_s, 0.0)
         pace = decode_pace(self.model, self.decoding, engine_s, joining, left_s, self.slowness)
-        self.steps += pace.decode_s / pace.step_s
-        self.steps += np.where(idle, self._per_replica(joining["replica"]) + under_way, 0.0)
-        self.work.prefill_s[:] += spent_s
-        self.work.decode_s[:] += pace.decode_s
-        self.work.sequence_s[:] += pace.sequence_s
-        origin = self.decoding.mark[joining["replica"]] - joining["generated"]
-        origin += used_s / pace.step_s[joining["replica"]]
-        made, ended, fraction = self.decoding.advance(engine_s / pace.step_s)
+        origin = self.decoding.mark[replica] - joining["generated"] + used_s / pace.step_s[replica]
+        made, slots, fraction = self.decoding.advance(engine_s / pace.step_s)
         self.ledger.happened["output_tokens"] += made
-        self._complete(self.decoding.take(ended), begin_s + fraction * duration_s)
-        self._join(joining, origin, begin_s + run.end_s[ends], begin_s + duration_s)
+        ended = self.decoding.take(slots)
+        ended_at_once, at_once_s = self._join(joining, origin, since_s, duration_s)
+        ended, ended_s = joined(ended, ended_at_once), np.concatenate((fraction * duration_s, at_once_s))
+        self._complete(ended, begin_s + ended_s)
+        without_s = idle_after(self.decoding.taken(), ended["replica"], ended_s, duration_s)
+        self.work.note(spent, pace, self.decoding.count > 0, without_s)
 
-    def _spend(self, duration_s: float, begun: _Begun, share: Floats) -> tuple[Floats, Floats]:
-        """Engine seconds that went into prefill, and how many steps of prompts that are not done yet; (replicas,)."""
+    def _spend(self, duration_s: float, begun: _Begun, share: Floats) -> Spent:
+        """The time that goes into prefill; what is left of the prompts that are not done is noted in the queue."""
         run = begun.run
         partly = run.begins & ~run.ends
         replica = begun.replica[partly]
@@ -186,8 +170,8 @@ class Engines:
         self.queue["work_s"][begun.at[partly]] -= spent_s / self.slowness[replica]
         done_s = summed(begun.replica[run.ends], begun.work_s[run.ends], self.replicas)
         done_s += summed(replica, spent_s, self.replicas)
-        steps = spent_s / (self.model.chunk_s * self.slowness[replica])
-        return done_s, summed(replica, steps, self.replicas)
+        chunks = summed(replica, spent_s / (self.model.chunk_s * self.slowness[replica]), self.replicas)
+        return Spent(seconds=done_s, steps=chunks + self._per_replica(begun.replica[run.ends]))
 
     def _end_prefills(self, begun: _Begun, begin_s: float) -> Rows:
         """The requests whose prefill ended, with their next token, out of the queue."""
@@ -205,18 +189,18 @@ class Engines:
         self.ledger.took("ttft_ms", replica[first], (now_s - rows["arrived_s"])[first])
         return rows
 
-    def _join(self, rows: Rows, origin: Floats, since_s: Floats, end_s: float) -> None:
-        """Requests that began to decode at `since_s` take their slots, unless they end before `end_s`."""
+    def _join(self, rows: Rows, origin: Floats, since_s: Floats, duration_s: float) -> tuple[Rows, Floats]:
+        """Requests that began to decode at `since_s` take their slots; those that end within the sub-step, and when."""
         mark = self.decoding.mark[rows["replica"]]
         before = rows["generated"].copy()
         rows["generated"] = np.clip(np.floor(mark - origin), before, rows["output"])
         self.ledger.count("output_tokens", rows["replica"], rows["generated"] - before)
         ends = rows["generated"] >= rows["output"]
-        steps = np.maximum(mark - origin - before, 1e-9)
-        ended_s = since_s + (end_s - since_s) * np.minimum((rows["output"] - before) / steps, 1.0)
-        self._complete(rows[ends], ended_s[ends])
         stay = rows[~ends]
         self.decoding.place(stay, Groups(stay["replica"], self.replicas).rank, origin[~ends])
+        steps = np.maximum(mark - origin - before, 1e-9)
+        ended_s = since_s + (duration_s - since_s) * np.minimum((rows["output"] - before) / steps, 1.0)
+        return rows[ends], ended_s[ends]
 
     def _complete(self, rows: Rows, ended_s: Floats) -> None:
         """All tokens of `rows` are there."""
@@ -251,7 +235,7 @@ class Engines:
     def _abort(self, now_s: float) -> None:
         """Clients whose patience has ended go away."""
         gone = self.queue["deadline_s"] <= now_s
-        rows = np.concatenate((self.queue[gone], self.decoding.take(self.decoding.due(now_s))))
+        rows = joined(self.queue[gone], self.decoding.take(self.decoding.due(now_s)))
         self.queue = self.queue[~gone]
         self.ledger.count("aborted", rows["replica"])
         self.ledger.leave(rows["replica"], rows["generated"])

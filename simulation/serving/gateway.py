@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from simulation.serving.rows import Rows, no_rows
+from simulation.serving.rows import Rows, joined, no_rows
 
 
 class Gateway:
@@ -32,7 +32,7 @@ class Gateway:
         self.rejections += len(rows) - len(accepted)
         self.arrivals += len(accepted)
         self.arrived_input_tokens += int(accepted["input"].sum())
-        waiting = np.concatenate((self.queue, accepted))
+        waiting = joined(self.queue, accepted)
         going = waiting[: max(room, 0)]
         self.queue = waiting[len(going) :]
         self.forwarded += len(going)

@@ -3,7 +3,7 @@
 import numpy as np
 
 from simulation.serving.decoding import Decoding
-from simulation.serving.rows import Groups, Rows, Whole, blocks_of
+from simulation.serving.rows import Groups, Rows, Whole, blocks_of, joined
 
 
 def newest(decoding: Decoding, queue: Rows, excess: Whole) -> tuple[Whole, Whole]:
@@ -13,7 +13,7 @@ def newest(decoding: Decoding, queue: Rows, excess: Whole) -> tuple[Whole, Whole
     slots = decoding.held_by(over)
     started = np.flatnonzero(np.isfinite(queue["started_s"]) & over[queue["replica"]])
     decodes, prompts = decoding.look(slots), queue[started]
-    rows = np.concatenate((decodes, prompts))
+    rows = joined(decodes, prompts)
     # A prompt under way holds the place of the token that its end yields.
     tokens = rows["input"] + rows["generated"] + (np.arange(len(rows)) >= len(slots))
     order = np.lexsort((-rows["started_s"], rows["replica"]))

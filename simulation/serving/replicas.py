@@ -135,7 +135,7 @@ class ServingReplicas:
     def _show(self, second: int, before: dict[str, int], waited: int) -> SecondOfServing:
         engines = self.engines
         speaking = ~engines.hung
-        engines.ledger.happened["steps"] = np.floor(engines.steps).astype(np.int64)
+        engines.ledger.happened["steps"] = np.floor(engines.work.steps).astype(np.int64)
         counts = engines.ledger.show(speaking)
         gauges = {
             "running": self._reading("running", engines.running(), speaking),

@@ -58,6 +58,16 @@ def blocks_of(tokens: Whole) -> Whole:
     return -(-tokens // BLOCK_TOKENS)
 
 
+def joined(*tables: Rows) -> Rows:
+    """The tables' rows, one after the other (np.concatenate looks at each field of structured arrays)."""
+    rows = np.empty(sum(map(len, tables)), ROW)
+    begin = 0
+    for table in tables:
+        rows[begin : begin + len(table)] = table
+        begin += len(table)
+    return rows
+
+
 def summed(replica: NDArray[np.int32], amounts: NDArray[np.generic], replicas: int) -> Floats:
     """For each of `replicas` the sum of the `amounts` that are its own."""
     # Of nothing at all, bincount makes whole numbers, whatever the weights.
