@@ -2,7 +2,7 @@
 
 import asyncio
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from headrace.broker import EmbeddedBroker
@@ -55,18 +55,27 @@ class LocalStack:
                 await asyncio.to_thread(Path(tables).mkdir, parents=True, exist_ok=True)
             except OSError as error:
                 raise CannotRunError(f"{tables}: {error.strerror}", ExitCode.STORAGE) from error
-        return await self._start("sink", ["sink", *flags], {"HEADRACE_TABLES": tables})
+        return await self.start("sink", ["sink", *flags], {"HEADRACE_TABLES": tables})
 
     async def start_worker(self, number: int) -> Child:
         """Start one worker; returns when it is ready."""
-        return await self._start(f"worker-{number}", ["worker"], {})
+        return await self.start(f"worker-{number}", ["worker"], {})
 
     async def start_collector(self, endpoint: str, engines: Mapping[str, str]) -> Child:
         """Start the collector of one endpoint's engines, URL by replica; returns when their first samples are sent."""
         replicas = [flag for name, url in engines.items() for flag in ("--replica", f"{name}={url}")]
-        return await self._start(f"collect-{endpoint}", ["collect", "--endpoint", endpoint, *replicas], {})
+        return await self.start(f"collect-{endpoint}", ["collect", "--endpoint", endpoint, *replicas], {})
 
-    async def _start(self, name: str, command: list[str], env: dict[str, str]) -> Child:
+    async def start_fleet(self, scenario: Path, *flags: str) -> tuple[Child, str]:
+        """Start a simulated fleet; returns when its first second is published: the process, and its API's URL."""
+        api_file = self._folder / "fleet.api"
+        api_file.unlink(missing_ok=True)
+        command = ["fleet", "--scenario", str(scenario), "--api-file", str(api_file), *flags]
+        child = await self.start("fleet", command, {})
+        return child, api_file.read_text().strip()
+
+    async def start(self, name: str, command: Sequence[str], env: Mapping[str, str]) -> Child:
+        """Start any command of this installation that speaks to Kafka; returns when it is ready."""
         kafka = {**environment_of(self._settings, "kafka"), "HEADRACE_BOOTSTRAP": self.bootstrap}
         child = self._children.start(name, headrace_command(*command), {**kafka, **self._clock.to_environment(), **env})
         await self._children.wait_ready(child)

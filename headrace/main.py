@@ -38,6 +38,7 @@ COMMANDS = {
     "worker": "Compute windows, signals and decisions of some partitions.",
     "sink": "Write every topic into its Delta table, each record once.",
     "collect": "Turn an engine's /metrics, or a recording of it, into telemetry.",
+    "fleet": "Run a simulated fleet that reports as a real one and is scaled over HTTP.",
     "replay": "Compute the decisions of a file of telemetry.",
     "explain": "Say in plain words why an endpoint was scaled as it was.",
     "export": "Write a replay file from what Kafka holds.",

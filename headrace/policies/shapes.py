@@ -29,9 +29,12 @@ class Fitted:
     value: dict[str, Any]
 
 
-def fit(document: Document, model: type[msgspec.Struct]) -> Fitted:
-    """Check the document's root against `model`; `value` of the answer can always be converted to it."""
-    walk = _Walk(document)
+def fit(document: Document, model: type[msgspec.Struct], keys: str = "the keys of the contract") -> Fitted:
+    """Check the document's root against `model`; `value` of the answer can always be converted to it.
+
+    `keys` says of an unknown key what is allowed.
+    """
+    walk = _Walk(document, keys)
     kind = inspect.type_info(model)
     assert isinstance(kind, inspect.StructType)
     value = walk.struct(kind, document.root, ())
@@ -48,8 +51,9 @@ class _Expected:
 
 
 class _Walk:
-    def __init__(self, document: Document) -> None:
+    def __init__(self, document: Document, keys: str) -> None:
         self._document = document
+        self._keys = keys
         self.problems: list[Problem] = []
         self.paths: list[KeyPath] = []
 
@@ -82,7 +86,7 @@ class _Walk:
         if isinstance(kind, inspect.VarTupleType) and isinstance(value, list):
             low, high = kind.min_length or 0, kind.max_length or LIST_MAX
             if low <= len(value) <= high:
-                item = _Expected(kind.item_type, None, True)
+                item = _Expected(kind.item_type, _item_annotation(expected.annotation), True)
                 return [self._value(part, item, (*path, index)) for index, part in enumerate(value)]
         elif not isinstance(kind, inspect.StructType) and _fits(value, expected.annotation):
             return value
@@ -94,7 +98,7 @@ class _Walk:
         if near is None:
             self._wrong(path, "unknown key", ", ".join(known))
         else:
-            self._wrong(path, "unknown key", "the keys of the contract", f"did you mean {near}?")
+            self._wrong(path, "unknown key", self._keys, f"did you mean {near}?")
 
     def _wrong(self, path: KeyPath, value: str, allowed: str, hint: str = "") -> None:
         self.problems.append(self._document.problem(path, value, allowed, hint))
@@ -161,6 +165,14 @@ def _without_null(kind: inspect.Type) -> inspect.Type:
     if isinstance(kind, inspect.UnionType):
         return next(part for part in kind.types if not isinstance(part, inspect.NoneType))
     return kind
+
+
+def _item_annotation(annotation: Any) -> Any:
+    """What the items of a tuple are annotated with: `float` of `Annotated[tuple[float, ...], ...] | None`."""
+    if typing.get_origin(annotation) is tuple:
+        return typing.get_args(annotation)[0]
+    inner = (_item_annotation(part) for part in typing.get_args(annotation))
+    return next((found for found in inner if found is not None), None)
 
 
 def _value_hint(kind: inspect.Type, value: Any, required: bool) -> str:
