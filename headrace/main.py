@@ -23,6 +23,7 @@ Against a cluster, each of these takes --bootstrap HOST:PORT (HEADRACE_BOOTSTRAP
     headrace topics create             make the topics
     headrace policy apply DIR          publish what you want for each endpoint
     headrace worker                    decide; start as many as you like
+    headrace actuator fleet            carry decisions out
     headrace sink --tables DIR         keep everything
     headrace collect                   read an engine's /metrics into Kafka
 
@@ -36,6 +37,7 @@ COMMANDS = {
     "topics": "Create, list or check the topics.",
     "policy": "Check a folder of policies, or publish it.",
     "worker": "Compute windows, signals and decisions of some partitions.",
+    "actuator": "Carry out decisions on scale targets, and tell what came of each.",
     "sink": "Write every topic into its Delta table, each record once.",
     "collect": "Turn an engine's /metrics, or a recording of it, into telemetry.",
     "fleet": "Run a simulated fleet that reports as a real one and is scaled over HTTP.",

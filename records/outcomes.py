@@ -7,7 +7,11 @@ from records.fields import Count, Digest, Instant, Name, Natural, Second
 
 
 class Outcome(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """What an actuator did with one decision; `observed` is the target's `spec_replicas` after the attempt."""
+    """What an actuator did with one decision; `observed` is the target's `spec_replicas` after the attempt.
+
+    `at_s` is when it was done, `decision_at_s` the tick of the decision: an actuator that starts again finds there how
+    far the one before it had come.
+    """
 
     decision_id: Digest
     decision_topic: Name
@@ -18,6 +22,7 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     retryable: bool = False
     detail: str = ""
     observed: Count | None = None
+    decision_at_s: Second | None = None
     received_s: Instant | None = None
 
 
