@@ -74,6 +74,10 @@ class LocalStack:
         child = await self.start("fleet", command, {})
         return child, api_file.read_text().strip()
 
+    async def start_actuator(self, api: str, *flags: str) -> Child:
+        """Start the actuator of the fleet whose API is at this URL; returns when it is ready, the API reached."""
+        return await self.start("actuator", ["actuator", "fleet", "--api", api, *flags], {})
+
     async def start(self, name: str, command: Sequence[str], env: Mapping[str, str]) -> Child:
         """Start any command of this installation that speaks to Kafka; returns when it is ready."""
         kafka = {**environment_of(self._settings, "kafka"), "HEADRACE_BOOTSTRAP": self.bootstrap}
