@@ -6,7 +6,6 @@ ones of a token counter are rounded away, so exact sums need a server that has d
 
 import asyncio
 import os
-import re
 import signal
 import subprocess
 import sys
@@ -16,6 +15,8 @@ from typing import Self
 
 import aiohttp
 
+from headrace.address_file import write_address
+from headrace.broker_files import free_port
 from headrace.exit_codes import CannotRunError, ExitCode
 from headrace.leash import spawn_leashed
 from headrace.tiny_model import write_tiny_model
@@ -25,14 +26,14 @@ CONTEXT_TOKENS_PER_SLOT = 512
 START_TIMEOUT_S = 60.0
 
 _POLL_S = 0.02
-_LISTENING = re.compile(rb"^listening (http://\S+)$", re.MULTILINE)
 
 
 class LlamaServer:
     """One server on loopback, with `slots` requests at a time; the others wait in its queue.
 
-    `folder` gets the model and the server's log. Port 0 takes a free one at the first start; a server that is started
-    again keeps it, so that its clients see a restart of one replica. It ends with this process, however that ends.
+    `folder` gets the model, the server's log and its address. Port 0 takes a free one at the first start; a server that
+    is started again keeps it, so that its clients see a restart of one replica. It ends with this process, however
+    that ends.
     """
 
     def __init__(self, folder: Path, port: int = 0, slots: int = SLOTS) -> None:
@@ -53,6 +54,10 @@ class LlamaServer:
         return self._folder / "llama-server.log"
 
     @property
+    def _address_path(self) -> Path:
+        return self._folder / "llama-server.address"
+
+    @property
     def is_running(self) -> bool:
         return self._process is not None and self._process.poll() is None
 
@@ -69,11 +74,12 @@ class LlamaServer:
         if self.is_running:
             raise RuntimeError("the server is running already")
         model = await asyncio.to_thread(self._prepare)
+        self._port = self._port or free_port()
         with self.log_path.open("wb") as log:
             self._process = await asyncio.to_thread(spawn_leashed, self._argv(model), log)
         try:
             async with asyncio.timeout(timeout_s):
-                self._port = await self._listening_port()
+                await self._until_listening()
                 await self._wait_healthy()
         except TimeoutError:
             self.kill()
@@ -113,21 +119,23 @@ class LlamaServer:
 
             self._folder.mkdir(parents=True, exist_ok=True)
             model = self._folder / "tiny.gguf"
+            self._address_path.unlink(missing_ok=True)
             return model if model.exists() else write_tiny_model(model)
         except ImportError as missing:
             message = f"the package {missing.name} is missing: install Headrace with the extra `engine`"
             raise CannotRunError(message, ExitCode.UNAVAILABLE) from None
 
     def _argv(self, model: Path) -> list[str]:
-        return [sys.executable, "-m", "headrace.engine", str(model), str(self._port), str(self._slots)]
+        return [
+            *(sys.executable, "-m", "headrace.engine"),
+            *(str(model), str(self._port), str(self._slots), str(self._address_path)),
+        ]
 
-    async def _listening_port(self) -> int:
-        """The port that the child printed; raises CannotRunError with the end of its log where it ended instead."""
-        while True:
-            said = await asyncio.to_thread(self.log_path.read_bytes)
-            if found := _LISTENING.search(said):
-                return int(found[1].rpartition(b":")[2])
+    async def _until_listening(self) -> None:
+        """Raises CannotRunError with the end of the child's log where it ended instead."""
+        while not await asyncio.to_thread(self._address_path.exists):
             if not self.is_running:
+                said = await asyncio.to_thread(self.log_path.read_bytes)
                 tail = said[-500:].decode(errors="replace").strip()
                 raise CannotRunError(f"llama.cpp's server ended at once:\n{tail}", ExitCode.UNAVAILABLE)
             await asyncio.sleep(_POLL_S)
@@ -162,8 +170,12 @@ class LlamaServer:
             process.wait()
 
 
-def serve(model: Path, port: int, slots: int) -> None:
-    """Run the server in this process until a signal ends it. One thread: more than one stall it on small machines."""
+def serve(model: Path, port: int, slots: int, address_file: Path) -> None:
+    """Run the server in this process until a signal ends it. One thread: more than one stall it on small machines.
+
+    `address_file` gets its URL once it listens. A line of the log would not do: llama.cpp's logging thread writes a
+    line in pieces, and what is printed meanwhile comes between them.
+    """
     import xllamacpp  # the optional extra: only the demo and the tests have it
 
     signal.signal(signal.SIGTERM, lambda *_: os._exit(0))
@@ -179,10 +191,10 @@ def serve(model: Path, port: int, slots: int) -> None:
     params.cpuparams_batch.n_threads = 1
     params.fit_params = False
     server = xllamacpp.Server(params)
-    print("listening", server.listening_address, flush=True)  # noqa: T201  # the parent reads it
+    write_address(address_file, server.listening_address, "address file")
     while True:
         signal.pause()
 
 
 if __name__ == "__main__":
-    serve(Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]))
+    serve(Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]), Path(sys.argv[4]))

@@ -67,3 +67,10 @@ async def test_refused_requests_are_counted(tmp_path: Path) -> None:
         )
         counts = await LoadGenerator([server.url], plan, monotonic_s).run()
     assert counts.refused == counts.planned > 0
+
+
+async def test_where_a_server_listens_is_told_apart_from_what_it_logs(tmp_path: Path) -> None:
+    """Its logging thread writes lines in pieces, with whatever else is printed between them."""
+    async with LlamaServer(tmp_path) as server:
+        assert (tmp_path / "llama-server.address").read_text() == server.url + "\n"
+        assert int(server.url.rpartition(":")[2]) < 32_768, "no port that clients are given as their own"
