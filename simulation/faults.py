@@ -6,7 +6,8 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from records.fields import Label, Name
+from records.fields import Fraction, Label, Name
+from simulation.reporting_faults import ReportFaultKind
 from simulation.scale_target import DecisionId
 
 
@@ -24,14 +25,19 @@ class FaultKind(StrEnum):
 
 
 OF_ONE_REPLICA = (FaultKind.HANG, FaultKind.DIE, FaultKind.SLOW, FaultKind.RESUME)
-OF_REPORTS = (FaultKind.REPORTS_GAP, FaultKind.REPORTS_LATE, FaultKind.REPORTS_DUPLICATE)
+OF_REPORTS = {
+    FaultKind.REPORTS_GAP: ReportFaultKind.GAP,
+    FaultKind.REPORTS_LATE: ReportFaultKind.LATE,
+    FaultKind.REPORTS_DUPLICATE: ReportFaultKind.DUPLICATE,
+}
 
 
 class FaultRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One fault to bring about, from the next second on.
 
     `factor` says how many times slower `slow` makes a replica; `count` how many of the next starts fail; `seconds` how
-    long reports are left out, late or doubled, and `delay_s` how late. `replica` null means the reports of all.
+    long reports are left out, late or told again, `delay_s` how late, and `share` how many of them. `replica` null
+    means the reports of all, the gateway's too.
     """
 
     kind: FaultKind
@@ -40,5 +46,6 @@ class FaultRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     count: Annotated[int, Meta(ge=1, le=1000)] = 1
     seconds: Annotated[int, Meta(ge=1, le=86_400)] = 30
     delay_s: Annotated[int, Meta(ge=1, le=600)] = 5
+    share: Fraction = 1.0
     decision_id: DecisionId | None = None
     actuator: Label | None = None

@@ -8,6 +8,7 @@ from msgspec import Meta
 
 from records.fields import Fraction, Name, Natural
 from simulation.engine_model import ENGINE_MODELS, EngineModel
+from simulation.reporting_faults import ReportFault, ReportFaultKind
 from simulation.scale_target import SPEC_MAX
 from simulation.startup import SPREAD, STARTUP_MODELS, StartupModel
 from simulation.traffic import LENGTHS, Lengths, Patience, Quantiles, RateProfile, Traffic
@@ -15,6 +16,7 @@ from simulation.traffic import LENGTHS, Lengths, Patience, Quantiles, RateProfil
 POINTS_MAX = 3_000
 RATE_MAX = 100_000.0
 TOKENS_MAX = 1_000_000.0
+WHOLE_RUN_S = 2**40
 
 Replicas = Annotated[int, Meta(ge=0, le=SPEC_MAX)]
 Spread = Annotated[float, Meta(ge=0, le=2)]
@@ -119,6 +121,17 @@ class TrafficSpec(_Section, frozen=True, kw_only=True):
         )
 
 
+class ReportsSpec(_Section, frozen=True, kw_only=True):
+    """A fault of the samples' reporters that lasts for the whole run, in `share` of their samples."""
+
+    kind: ReportFaultKind
+    share: Fraction
+    delay_seconds: Annotated[int, Meta(ge=1, le=600)] = 5
+
+    def build(self) -> ReportFault:
+        return ReportFault(kind=self.kind, seconds=WHOLE_RUN_S, delay_s=self.delay_seconds, share=self.share)
+
+
 class EndpointSpec(_Section, frozen=True, kw_only=True):
     """One endpoint: `replicas` are ready at the start, and `max_replicas` is the most that anybody may ask for.
 
@@ -131,6 +144,7 @@ class EndpointSpec(_Section, frozen=True, kw_only=True):
     traffic: TrafficSpec
     replicas: Replicas
     max_replicas: Replicas = 1000
+    reports: Annotated[tuple[ReportsSpec, ...], Meta(max_length=10)] = ()
     slo_ttft_ms: Annotated[float, Meta(gt=0, le=1e7)] = 500.0
 
 

@@ -8,14 +8,16 @@ import math
 import uuid
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from itertools import chain
 
 import msgspec
 import numpy as np
 
 from records.enums import ReplicaState
-from records.telemetry import ReplicaChanged, TargetObserved
+from records.telemetry import GpuSample, ReplicaChanged, RequestSample, TargetObserved
 from simulation.faults import OF_ONE_REPLICA, OF_REPORTS, FaultKind, FaultRequest
 from simulation.lifecycle import REPEAT_S, Lifecycle, ReplicaFacts
+from simulation.reporting_faults import ReportFault, ReportingFaults
 from simulation.samples import SampleFacts, gpu_samples, request_samples
 from simulation.scale_target import Refused, ScaleTarget, Target
 from simulation.scenario import EndpointSpec
@@ -37,7 +39,7 @@ class SimulatedEndpoint:
     """
 
     def __init__(self, spec: EndpointSpec, *, seed: int, instance: str, first_s: int) -> None:
-        traffic, starts, serving = _generators(spec.endpoint, seed)
+        traffic, starts, serving, reports = _generators(spec.endpoint, seed)
         model = spec.engine.build()
         self._spec = spec
         self._model = model
@@ -53,6 +55,9 @@ class SimulatedEndpoint:
         self._lifecycle = Lifecycle(facts, spec.startup.build(), starts, uid)
         self._initial = self._lifecycle.begin(spec.replicas, first_s)
         self._serving = ServingReplicas(model, serving)
+        self._reports: ReportingFaults[RequestSample | GpuSample] = ReportingFaults(reports)
+        for fault in spec.reports:
+            self._reports.begin(fault.build(), first_s)
         self._facts = SampleFacts(endpoint=spec.endpoint, gpus=model.gpus, router_epoch=f"{uid}/0")
         self._target = ScaleTarget(spec.endpoint, spec.replicas, spec.max_replicas, uid)
         self._told: Target | None = None
@@ -99,12 +104,14 @@ class SimulatedEndpoint:
         self._observe(generation)
         self._add_up(served, len(requests))
         replicas, seq = self._lifecycle.replicas, second - self._first_s
+        samples: Iterable[RequestSample | GpuSample] = chain(
+            request_samples(self._facts, served, replicas, seq), gpu_samples(self._facts, served, replicas, seq)
+        )
         return [
             *changes,
             *self._lifecycle.repeats(second),
             *self._targets_observed(second),
-            *request_samples(self._facts, served, replicas, seq),
-            *gpu_samples(self._facts, served, replicas, seq),
+            *self._reports.pass_on(second, samples),
         ]
 
     def _change(self, second: int) -> list[ReplicaChanged]:
@@ -147,6 +154,8 @@ class SimulatedEndpoint:
                 case FaultKind.DIE if replica and replica.serves:
                     self._serving.die(replica.name)
                     changes += self._lifecycle.die(replica.name, second)
+                case FaultKind.REPORTS_GAP | FaultKind.REPORTS_LATE | FaultKind.REPORTS_DUPLICATE:
+                    self._reports.begin(_report_fault(fault), second)
         return changes
 
     def _observe(self, generation: int) -> None:
@@ -224,10 +233,20 @@ class SimulatedEndpoint:
         return {name: count - before[name] for name, count in totals.items()}
 
 
+def _report_fault(fault: FaultRequest) -> ReportFault:
+    return ReportFault(
+        kind=OF_REPORTS[fault.kind],
+        seconds=fault.seconds,
+        replica=fault.replica,
+        delay_s=fault.delay_s,
+        share=fault.share,
+    )
+
+
 def _generators(endpoint: str, seed: int) -> list[np.random.Generator]:
-    """Of traffic, starts and serving: each its own, so that what one draws changes nothing for the others.
+    """Of traffic, starts, serving and reports: each its own, so that what one draws changes nothing for the others.
 
     The traffic is the same however many replicas there are, and whatever other endpoints the scenario has.
     """
     sequence = np.random.SeedSequence([seed, *endpoint.encode()])
-    return [np.random.default_rng(child) for child in sequence.spawn(3)]
+    return [np.random.default_rng(child) for child in sequence.spawn(4)]

@@ -69,7 +69,7 @@ class FleetSettings(KafkaSettings, ProcessSettings):
     exits=[ExitCode.INCOMPLETE, ExitCode.UNAVAILABLE, ExitCode.STORAGE, ExitCode.INTERRUPTED, ExitCode.READER_GONE],
 )
 def fleet(settings: FleetSettings) -> ExitCode:
-    """Run simulated model servers that report every second as real ones do, and can be scaled over HTTP.
+    r"""Run simulated model servers that report every second as real ones do, and can be scaled over HTTP.
 
     Requests come as the scenario says; replicas serve them with prefill, decode, KV cache and queues, take their time
     to start, drain, and can be made to hang, to die or to be slow. What they report goes to Kafka like any telemetry.
@@ -78,8 +78,9 @@ def fleet(settings: FleetSettings) -> ExitCode:
     At the end, one line of JSON on standard output tells what became of the requests, and the GPU seconds used.
 
     Examples:
-        headrace fleet --scenario fleet.yaml --bootstrap 127.0.0.1:9092 --api-port 8090
-        headrace fleet --scenario fleet.yaml --seconds 1200 --journal calls.jsonl
+        headrace fleet --scenario fleet.yaml --bootstrap 127.0.0.1:9092
+        headrace fleet --scenario fleet.yaml --api-port 8090 \
+            --seconds 1200 --journal calls.jsonl
         curl http://127.0.0.1:8090/v1/targets/chat
 
     Status 1: some records did not reach Kafka.
