@@ -6,7 +6,7 @@ import numpy as np
 
 from simulation.serving.engines import Engines
 from simulation.serving.replicas import ServingReplicas
-from simulation.serving.rows import summed
+from simulation.serving.rows import blocks_of, summed
 
 
 def violations(serving: ServingReplicas) -> tuple[str, ...]:
@@ -52,7 +52,7 @@ def _of_blocks(engines: Engines) -> Iterator[str]:
     slots = engines.decoding.held_by(np.ones(engines.replicas, np.bool_))
     rows = engines.decoding.look(slots)
     tokens = rows["input"].astype(np.int64) + rows["generated"]
-    mine = summed(rows["replica"], -(-tokens // 16), engines.replicas)
+    mine = summed(rows["replica"], blocks_of(tokens), engines.replicas)
     if (mine != engines.decoding.blocks).any():
         yield f"blocks of decoding sequences are {mine.tolist()}, counted {engines.decoding.blocks.tolist()}"
     if (engines.blocks() > engines.model.kv_blocks).any():

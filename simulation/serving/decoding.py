@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simulation.engine_model import BLOCK_TOKENS, EngineModel
-from simulation.serving.rows import ROW, Floats, Rows, Whole
+from simulation.serving.rows import ROW, Floats, Rows, Whole, put
 
 _HOT = ("_origin", "_generated", "_input", "_output", "_deadline_s", "_rows", "mark", "count", "context", "blocks")
 
@@ -74,7 +74,7 @@ class Decoding:
         self._input.ravel()[slot] = rows["input"]
         self._output.ravel()[slot] = rows["output"]
         self._deadline_s.ravel()[slot] = rows["deadline_s"]
-        self._rows.ravel()[slot] = rows
+        put(rows, slot, self._rows)
 
     def take(self, slots: Whole) -> Rows:
         """The requests in `slots`, with what they have generated; the slots become free."""
@@ -87,7 +87,7 @@ class Decoding:
 
     def look(self, slots: Whole) -> Rows:
         """The requests in `slots`, with what they have generated."""
-        rows: Rows = self._rows.ravel()[slots]
+        rows: Rows = self._rows.reshape(-1).take(slots)
         rows["generated"] = self._generated.ravel()[slots]
         return rows
 

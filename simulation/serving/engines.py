@@ -17,7 +17,7 @@ from simulation.serving.ledger import Ledger
 from simulation.serving.pace import decode_pace, prefill_share
 from simulation.serving.preemption import newest
 from simulation.serving.prefill import Prefill, run_prefill
-from simulation.serving.rows import Floats, Groups, Rows, Whole, blocks_of, joined, no_rows, set_work, summed
+from simulation.serving.rows import Floats, Groups, Rows, Whole, blocks_of, joined, no_rows, put, set_work, summed
 from simulation.serving.work import Spent, Work, idle_after
 
 
@@ -62,8 +62,8 @@ class Engines:
         """One replica less; what it held."""
         mine = self.queue["replica"] == replica
         slots = self.decoding.held_by(np.arange(self.replicas) == replica)
-        held = joined(self.decoding.take(slots), self.queue[mine])
-        self.queue = self.queue[~mine]
+        held = joined(self.decoding.take(slots), self.queue.compress(mine))
+        self.queue = self.queue.compress(~mine)
         self.queue["replica"] -= self.queue["replica"] > replica
         self.decoding.drop(replica)
         self.ledger.drop(replica)
@@ -88,7 +88,7 @@ class Engines:
         return self.decoding.blocks + self._per_replica(prompts["replica"], need)
 
     def _under_way(self) -> Rows:
-        rows: Rows = self.queue[np.isfinite(self.queue["started_s"])]
+        rows: Rows = self.queue.compress(np.isfinite(self.queue["started_s"]))
         return rows
 
     def _per_replica(self, replica: NDArray[np.int32], amounts: NDArray[np.generic] | None = None) -> Whole:
@@ -118,18 +118,18 @@ class Engines:
         """Put `first` before all others of their replica, and `last` behind."""
         if len(first) or len(last):
             rows = joined(first, self.queue, last)
-            self.queue = rows[np.argsort(rows["replica"], kind="stable")]
+            self.queue = rows.take(np.argsort(rows["replica"].astype(np.int16), kind="stable"))
 
     def _prefill(self, begin_s: float, duration_s: float, share: Floats) -> _Begun:
         """Begin prompts in their order, for as long as there are slots and blocks, and work on them."""
         slots = np.where(self.hung, 0, self.model.max_num_seqs - self.decoding.count)
         groups = Groups(self.queue["replica"], self.replicas)
         at = np.flatnonzero(groups.rank < slots[groups.replica])
-        rows = self.queue[at]
+        rows = self.queue.take(at)
         groups = Groups(rows["replica"], self.replicas)
         need = groups.running_sum(blocks_of(rows["input"] + rows["generated"] + 1))
         fits = need <= (self.model.kv_blocks - self.decoding.blocks)[groups.replica]
-        at, rows = at[fits], rows[fits]
+        at, rows = at[fits], rows.compress(fits)
         groups = Groups(rows["replica"], self.replicas)
         ready_s = np.maximum(rows["arrived_s"] - begin_s, 0.0)
         work_s = rows["work_s"] * self.slowness[groups.replica]
@@ -176,12 +176,15 @@ class Engines:
     def _end_prefills(self, begun: _Begun, begin_s: float) -> Rows:
         """The requests whose prefill ended, with their next token, out of the queue."""
         at = begun.at[begun.run.ends]
-        rows = self.queue[at]
-        self.queue = np.delete(self.queue, at)
+        rows = self.queue.take(at)
+        stays = np.ones(len(self.queue), np.bool_)
+        stays[at] = False
+        self.queue = self.queue.compress(stays)
         now_s = begin_s + begun.run.end_s[begun.run.ends]
         first = np.isnan(rows["first_token_s"])
         rows["first_token_s"] = np.where(first, now_s, rows["first_token_s"])
         rows["generated"] += 1
+        rows["fresh"] = False
         replica = rows["replica"]
         self.ledger.count("output_tokens", replica)
         self.ledger.count("input_tokens", replica[first], rows["input"][first])
@@ -196,11 +199,11 @@ class Engines:
         rows["generated"] = np.clip(np.floor(mark - origin), before, rows["output"])
         self.ledger.count("output_tokens", rows["replica"], rows["generated"] - before)
         ends = rows["generated"] >= rows["output"]
-        stay = rows[~ends]
+        stay = rows.compress(~ends)
         self.decoding.place(stay, Groups(stay["replica"], self.replicas).rank, origin[~ends])
         steps = np.maximum(mark - origin - before, 1e-9)
         ended_s = since_s + (duration_s - since_s) * np.minimum((rows["output"] - before) / steps, 1.0)
-        return rows[ends], ended_s[ends]
+        return rows.compress(ends), ended_s[ends]
 
     def _complete(self, rows: Rows, ended_s: Floats) -> None:
         """All tokens of `rows` are there."""
@@ -223,11 +226,11 @@ class Engines:
             under_way = self._per_replica(self._under_way()["replica"])
             over = groups.rank - under_way[groups.replica] >= self.model.waiting_max
             over &= self.queue["fresh"] & np.isinf(self.queue["started_s"])
-            rejected = self.queue[over]
+            rejected = self.queue.compress(over)
             accepted -= self._per_replica(rejected["replica"])
             tokens -= self._per_replica(rejected["replica"], rejected["input"])
             self.ledger.count("rejections", rejected["replica"])
-            self.queue = self.queue[~over]
+            self.queue = self.queue.compress(~over)
             self.queue["fresh"] = False
         self.ledger.happened["arrivals"] += accepted
         self.ledger.happened["arrived_input_tokens"] += tokens
@@ -235,8 +238,8 @@ class Engines:
     def _abort(self, now_s: float) -> None:
         """Clients whose patience has ended go away."""
         gone = self.queue["deadline_s"] <= now_s
-        rows = joined(self.queue[gone], self.decoding.take(self.decoding.due(now_s)))
-        self.queue = self.queue[~gone]
+        rows = joined(self.queue.compress(gone), self.decoding.take(self.decoding.due(now_s)))
+        self.queue = self.queue.compress(~gone)
         self.ledger.count("aborted", rows["replica"])
         self.ledger.leave(rows["replica"], rows["generated"])
 
@@ -248,11 +251,11 @@ class Engines:
         slots, started = newest(self.decoding, self.queue, excess)
         self.queue["preempted"][started] += 1
         self.queue["started_s"][started] = np.inf
-        stopped = self.queue[started]
+        stopped = self.queue.take(started)
         set_work(stopped, self.model)
-        self.queue[started] = stopped
+        put(stopped, started, self.queue)
         rows = self.decoding.take(slots)
-        rows = rows[np.lexsort((rows["started_s"], rows["replica"]))]
+        rows = rows.take(np.lexsort((rows["started_s"], rows["replica"])))
         rows["preempted"] += 1
         rows["started_s"] = np.inf
         set_work(rows, self.model)

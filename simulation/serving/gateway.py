@@ -43,4 +43,4 @@ class Gateway:
         """Clients whose patience has ended go away."""
         stays = self.queue["deadline_s"] > now_s
         self.aborted += len(stays) - int(stays.sum())
-        self.queue = self.queue[stays]
+        self.queue = self.queue.compress(stays)

@@ -12,12 +12,12 @@ def newest(decoding: Decoding, queue: Rows, excess: Whole) -> tuple[Whole, Whole
     over = excess > 0
     slots = decoding.held_by(over)
     started = np.flatnonzero(np.isfinite(queue["started_s"]) & over[queue["replica"]])
-    decodes, prompts = decoding.look(slots), queue[started]
+    decodes, prompts = decoding.look(slots), queue.take(started)
     rows = joined(decodes, prompts)
     # A prompt under way holds the place of the token that its end yields.
     tokens = rows["input"] + rows["generated"] + (np.arange(len(rows)) >= len(slots))
     order = np.lexsort((-rows["started_s"], rows["replica"]))
-    rows, need = rows[order], blocks_of(tokens[order])
+    rows, need = rows.take(order), blocks_of(tokens[order])
     freed = Groups(rows["replica"], len(excess)).running_sum(need) - need
     victims = order[freed < excess[rows["replica"]]]
     is_slot = victims < len(slots)

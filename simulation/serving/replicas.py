@@ -9,7 +9,7 @@ from simulation.serving.engines import Engines
 from simulation.serving.gateway import Gateway
 from simulation.serving.gpus import Gpus
 from simulation.serving.routing import least_loaded
-from simulation.serving.rows import Floats, Rows, Whole, rows_of
+from simulation.serving.rows import REPLICAS_MAX, Floats, Rows, Whole, rows_of
 from simulation.serving.second import COUNTS, GatewaySecond, SecondOfServing
 from simulation.traffic import Arrivals
 
@@ -69,6 +69,8 @@ class ServingReplicas:
         """A replica is ready and takes requests."""
         if name in self._names:
             raise ValueError(f"replica {name!r} is there already")
+        if len(self._names) == REPLICAS_MAX:
+            raise ValueError(f"replicas must be at most {REPLICAS_MAX}, {name!r} is one more")
         self._names.append(name)
         self._taking.append(True)
         self.engines.add()

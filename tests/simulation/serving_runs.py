@@ -1,10 +1,14 @@
 """Runs of simulated replicas that check, after every second, what always holds."""
 
-from collections.abc import Iterable
+import math
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
+from records.enums import Source
+from records.telemetry import RequestSample
 from simulation.engine_model import ENGINE_MODELS, EngineModel
 from simulation.serving.conservation import violations
 from simulation.serving.replicas import ServingReplicas
@@ -13,16 +17,18 @@ from simulation.traffic import Arrivals, Lengths, Patience, Quantiles, RateProfi
 
 H100 = ENGINE_MODELS["llama-3.1-8b/H100"]
 START_S = 1_700_000_000
+IDLE = Arrivals.none()
 
 
-def small(**changes: object) -> EngineModel:
-    """The 8B on an H100 with other limits."""
-    return replace(H100, **changes)  # type: ignore[arg-type]  # names and types as in EngineModel
+def small(**changes: Any) -> EngineModel:
+    """The 8B on an H100 with other limits; a KV cache too small for its context shortens that."""
+    tokens = changes.get("kv_cache_tokens", H100.kv_cache_tokens)
+    return replace(H100, **{"context_tokens_max": min(H100.context_tokens_max, tokens // 16 * 16), **changes})
 
 
-def fleet(model: EngineModel = H100, replicas: int = 1, seed: int = 1) -> ServingReplicas:
+def fleet(model: EngineModel = H100, replicas: int = 1, seed: int = 1, **limits: int) -> ServingReplicas:
     """Replicas r0, r1 and so on, idle."""
-    serving = ServingReplicas(model, np.random.default_rng(seed))
+    serving = ServingReplicas(model, np.random.default_rng(seed), **limits)
     for number in range(replicas):
         serving.add(f"r{number}")
     return serving
@@ -37,7 +43,14 @@ def steady(rate: float, prompt: float = 500, output: float = 100, patience: Pati
     )
 
 
-def advance(serving: ServingReplicas, second: int, arrivals: Arrivals) -> SecondOfServing:
+def alike(
+    count: int, prompt: int = 500, output: int = 100, at_s: float = 0.0, patience_s: float = math.inf
+) -> Arrivals:
+    """Requests of one length at one moment."""
+    return Arrivals.of([(at_s, prompt, 0, output, patience_s)] * count)
+
+
+def advance(serving: ServingReplicas, second: int, arrivals: Arrivals = IDLE) -> SecondOfServing:
     """One second, after which everything still holds."""
     shown = serving.advance(START_S + second, arrivals)
     assert violations(serving) == ()
@@ -48,3 +61,44 @@ def run(serving: ServingReplicas, traffic: Traffic, seconds: Iterable[int], seed
     """Several seconds of traffic."""
     rng = np.random.default_rng(seed)
     return [advance(serving, second, traffic.draw(second, rng)) for second in seconds]
+
+
+def total(seconds: Sequence[SecondOfServing], name: str) -> int:
+    """A count over all replicas and seconds."""
+    return sum(int(one.counts[name].sum()) for one in seconds)
+
+
+def mean(seconds: Sequence[SecondOfServing], name: str) -> float:
+    """A gauge summed over the replicas, its mean over the seconds."""
+    return float(np.mean([one.gauges[name].sum() for one in seconds]))
+
+
+def mean_ms(seconds: Sequence[SecondOfServing], name: str) -> float:
+    """The mean of a latency over all requests that finished that phase."""
+    count = sum(int(one.latencies[name].counts.sum()) for one in seconds)
+    return sum(float(one.latencies[name].sums_ms.sum()) for one in seconds) / count
+
+
+def samples(shown: SecondOfServing, endpoint: str = "chat") -> list[RequestSample]:
+    """A second as it is reported: of each replica, and the gateway's."""
+    of_engines = [
+        RequestSample(
+            endpoint=endpoint,
+            replica=name,
+            at_s=shown.second,
+            source=Source.ENGINE,
+            epoch="e1",
+            **shown.fields_of(row),
+        )
+        for row, name in enumerate(shown.replicas)
+    ]
+    gateway = RequestSample(
+        endpoint=endpoint,
+        replica="",
+        at_s=shown.second,
+        source=Source.ROUTER,
+        epoch="e1",
+        reporter="gateway",
+        **shown.gateway.fields(),
+    )
+    return [*of_engines, gateway]
