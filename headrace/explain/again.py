@@ -9,7 +9,7 @@ from decisions.scaling import decide_scaling, skip_ticks
 from headrace.explain.case import Case
 from records.decisions import ScalingDecision, SkippedTicks
 from records.enums import Mode, ScalingAction, ScalingBound, ValueState
-from records.fields import TICK_S
+from records.fields import COUNT_MAX, TICK_S
 from records.policy import EndpointPolicy, Metric
 from records.scaling_memory import PendingDecision, ScalingMemory
 from records.signals import DownBlocker, EndpointSignal, SignalValue
@@ -17,8 +17,11 @@ from records.signals import DownBlocker, EndpointSignal, SignalValue
 LONG_AGO_S = 7 * 86_400
 """Longer than any window: evidence that reaches back so far has no gap."""
 
-MAX_FACTOR, MAX_STEP, MAX_REPLICAS = 1000.0, 100_000, 100_000
-"""The most that a policy may say (records.policy): limits of this size bind nothing."""
+TICKS_MAX = 1500
+"""Ticks that are decided to find the first that goes down: two hours, twice the longest window."""
+
+NO_LIMIT = COUNT_MAX
+"""The largest count there is: a step or a maximum of this size binds nothing."""
 
 
 class Inputs(msgspec.Struct, frozen=True, kw_only=True):
@@ -60,7 +63,7 @@ def without_bound(inputs: Inputs, bound: ScalingBound) -> Inputs | None:
     policy = inputs.policy
     match bound:
         case ScalingBound.UP_LIMIT:
-            up = replace(policy.scale_up, max_factor=MAX_FACTOR, max_step=MAX_STEP)
+            up = replace(policy.scale_up, max_step=NO_LIMIT)
             return replace(inputs, policy=replace(policy, scale_up=up))
         case ScalingBound.MAX_FRACTION:
             down = replace(policy.scale_down, max_fraction=1.0)
@@ -71,7 +74,7 @@ def without_bound(inputs: Inputs, bound: ScalingBound) -> Inputs | None:
         case ScalingBound.MINIMUM:
             return replace(inputs, policy=replace(policy, min_replicas=0))
         case ScalingBound.MAXIMUM:
-            return replace(inputs, policy=replace(policy, max_replicas=MAX_REPLICAS))
+            return replace(inputs, policy=replace(policy, max_replicas=NO_LIMIT))
         case ScalingBound.PROVISIONED:
             return replace(inputs, policy=replace(policy, provisioned_concurrency=0))
         case ScalingBound.SCHEDULE | ScalingBound.FORECAST | ScalingBound.GPU_BUDGET | ScalingBound.FLAP_BUDGET:
@@ -147,22 +150,18 @@ def with_tick_decided(inputs: Inputs) -> Inputs:
 
 
 def earliest_down_s(inputs: Inputs) -> int | None:
-    """The first later tick at which it would go down if each goes on as the last short window was; null where none
-    does within the time that anything of before can matter.
+    """The first later tick at which it would go down if all went on as in the last short window; null where none does
+    within TICKS_MAX.
 
-    Blockers end when they say; what was needed, a pause for evidence and someone else's change count for their time.
+    Blockers end when they say. What was needed, a gap in the evidence and a count set by someone else take their time.
     """
-    policy, memory = inputs.policy, inputs.memory
-    at_s = inputs.signal.at_s
-    span_s = policy.scale_down.window_seconds + policy.scale_down.every_seconds + policy.respect_manual_seconds
-    untils_s = [blocker.until_s or 0 for blocker in inputs.signal.down_blockers]
-    last_s = max(at_s, *untils_s) + min(span_s, LONG_AGO_S) if untils_s else at_s + min(span_s, LONG_AGO_S)
     _, memory = inputs.decide()
-    for tick_s in range(at_s + TICK_S, min(last_s, at_s + LONG_AGO_S) + TICK_S, TICK_S):
-        later = replace(inputs, signal=_went_on(inputs, tick_s), memory=memory, skipped=None)
+    first_s = inputs.signal.at_s + TICK_S
+    for at_s in range(first_s, first_s + TICKS_MAX * TICK_S, TICK_S):
+        later = replace(inputs, signal=_went_on(inputs, at_s), memory=memory, skipped=None)
         decision, memory = later.decide()
         if decision.action is ScalingAction.SCALE_DOWN:
-            return tick_s
+            return at_s
     return None
 
 

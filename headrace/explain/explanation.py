@@ -90,6 +90,8 @@ def as_object(explanation: Explanation, source: dict[str, Any]) -> dict[str, Any
         "signal": case.signal,
         "outcome": telling_outcome(case.outcomes),
         "outcomes": case.outcomes,
+        "shown_s": case.shown_s,
+        "policy": case.policy,
         "last": case.last,
         "sentences": explanation.sentences,
         "counterfactuals": explanation.counterfactuals,

@@ -1,14 +1,13 @@
 """Cases from the Delta tables: a few queries, each for one endpoint and the days that it can be in."""
 
 from datetime import UTC, datetime
-from typing import Any, TypeVar
+from typing import Any
 
 import msgspec
-import pyarrow as pa
-from msgspec import inspect
 
 from decisions.chain import policy_hash
 from headrace.explain.case import Case, Move
+from headrace.explain.table_rows import as_record, policy_of, sql_text
 from headrace.explain.wanted import NoDecisionError, Wanted, ambiguous, none_before, unknown_endpoint
 from records.decisions import ScalingDecision
 from records.enums import ScalingAction
@@ -18,9 +17,6 @@ from records.scaling_memory import ScalingMemory
 from records.signals import EndpointSignal
 from sinks.catalog import list_tables, query
 from sinks.root import TableRoot, table_name
-from wire.arrow_columns import arrow_type
-
-R = TypeVar("R", bound=msgspec.Struct)
 
 DECISIONS = table_name("decisions.scaling")
 DAY_S = 86_400
@@ -70,7 +66,7 @@ class TableCases:
 
     def has_later(self, decision: ScalingDecision) -> bool:
         """Tell whether the tables go on after this decision, so that nothing newer was in force at its time."""
-        later = f"date >= DATE '{_day(decision.at_s)}' AND endpoint = {_text(self._endpoint)}"
+        later = f"date >= DATE '{_day(decision.at_s)}' AND endpoint = {sql_text(self._endpoint)}"
         return bool(self._ask(f"SELECT at_s FROM {DECISIONS} WHERE {later} AND at_s > {decision.at_s} LIMIT 1"))
 
     def _newest(self, at_s: int | None) -> list[ScalingDecision]:
@@ -89,16 +85,16 @@ class TableCases:
         """Those of one tick, the newest first: a policy that was deleted and published again has two chains."""
         order = "ORDER BY received_at DESC, kafka_offset DESC"
         rows = self._ask(f"SELECT * FROM {DECISIONS} WHERE {self._span(at_s, at_s)} {order}")
-        return [_as(ScalingDecision, row) for row in rows]
+        return [as_record(ScalingDecision, row) for row in rows]
 
     def _by_id(self, decision_id: str) -> list[ScalingDecision]:
-        like = f"decision_id LIKE {_text(decision_id + '%')}"
-        rows = self._ask(f"SELECT * FROM {DECISIONS} WHERE endpoint = {_text(self._endpoint)} AND {like} LIMIT 9")
-        return list({row["decision_id"]: _as(ScalingDecision, row) for row in rows}.values())
+        like = f"decision_id LIKE {sql_text(decision_id + '%')}"
+        rows = self._ask(f"SELECT * FROM {DECISIONS} WHERE endpoint = {sql_text(self._endpoint)} AND {like} LIMIT 9")
+        return list({row["decision_id"]: as_record(ScalingDecision, row) for row in rows}.values())
 
     def _nothing(self, wanted: Wanted) -> NoDecisionError:
         """Says what there is instead."""
-        own = f"FROM {DECISIONS} WHERE endpoint = {_text(self._endpoint)}"
+        own = f"FROM {DECISIONS} WHERE endpoint = {sql_text(self._endpoint)}"
         (ends,) = self._ask(f"SELECT min(at_s) AS first_s, max(at_s) AS last_s {own}")
         if ends["first_s"] is not None:
             return none_before(wanted, ends["first_s"], ends["last_s"], self._where)
@@ -107,7 +103,7 @@ class TableCases:
 
     def _signal(self, decision: ScalingDecision) -> EndpointSignal | None:
         rows = self._rows("signals", decision.at_s, decision.at_s, "received_at DESC")
-        return next((_as(EndpointSignal, row) for row in rows), None)
+        return next((as_record(EndpointSignal, row) for row in rows), None)
 
     def _memory(self, decision: ScalingDecision) -> ScalingMemory | None:
         """What was remembered before the tick; nothing at a chain's first decision."""
@@ -125,20 +121,20 @@ class TableCases:
         """The policy with the decision's hash, the newest of those published."""
         if "policies" not in self._tables:
             return None
-        which = f"endpoint = {_text(self._endpoint)} AND NOT deleted ORDER BY at DESC"
+        which = f"endpoint = {sql_text(self._endpoint)} AND NOT deleted ORDER BY at DESC"
         for row in self._ask(f"SELECT * FROM policies WHERE {which}"):
-            policy = _policy_of(row)
+            policy = policy_of(row)
             if policy_hash(policy) == decision.policy_hash:
                 return policy
         return None
 
     def _outcomes(self, decisions: list[ScalingDecision]) -> tuple[Outcome, ...]:
-        ids = ", ".join(_text(decision.decision_id) for decision in decisions)
+        ids = ", ".join(sql_text(decision.decision_id) for decision in decisions)
         first_s, last_s = decisions[0].at_s, decisions[-1].at_s + ANSWER_S
         if all(decision.action is ScalingAction.HOLD for decision in decisions):
             return ()
         rows = self._rows("outcomes", first_s, last_s, "at_s, kafka_offset", where=f"decision_id IN ({ids})")
-        return tuple(_as(Outcome, row) for row in rows)
+        return tuple(as_record(Outcome, row) for row in rows)
 
     def _shown(self, decision: ScalingDecision) -> int | None:
         """When the target was first seen to have what was decided, in the minutes after."""
@@ -158,7 +154,7 @@ class TableCases:
         last_s = int(newest[0]["at_s"])
         order = f"at_s DESC, received_at DESC LIMIT {REPEATS_MAX}"
         rows = self._rows("decisions.scaling", last_s - REPEATS_S, last_s, order, where=no_hold)
-        made = streak([_as(ScalingDecision, row) for row in rows])
+        made = streak([as_record(ScalingDecision, row) for row in rows])
         return Move(decisions=made, outcomes=self._outcomes(list(made)), shown_s=self._shown(made[0]))
 
     def _rows(
@@ -174,7 +170,7 @@ class TableCases:
     def _span(self, first_s: int, last_s: int) -> str:
         """A condition that leaves out files by day, by endpoint and by time."""
         days = f"date BETWEEN DATE '{_day(first_s)}' AND DATE '{_day(last_s)}'"
-        return f"{days} AND endpoint = {_text(self._endpoint)} AND at_s BETWEEN {first_s} AND {last_s}"
+        return f"{days} AND endpoint = {sql_text(self._endpoint)} AND at_s BETWEEN {first_s} AND {last_s}"
 
     def _ask(self, sql: str) -> list[dict[str, Any]]:
         rows: list[dict[str, Any]] = query(self._root, sql).to_pylist(maps_as_pydicts="strict")
@@ -194,30 +190,6 @@ def streak(newest_first: list[ScalingDecision]) -> tuple[ScalingDecision, ...]:
 
 def _replicas(decision: ScalingDecision) -> tuple[int, int]:
     return decision.current, decision.desired
-
-
-def _as(kind: type[R], row: dict[str, Any]) -> R:
-    """A row as its record: columns that are no fields left out, nulls where the field has a default as if absent."""
-    fields = {field.encode_name: field for field in msgspec.structs.fields(kind)}
-    known = {name: row[name] for name in fields if name in row}
-    given = {name: value for name, value in known.items() if value is not None or fields[name].required}
-    return msgspec.convert(given, kind, strict=False)
-
-
-def _policy_of(row: dict[str, Any]) -> EndpointPolicy:
-    """Nested fields of a policy are JSON text in its table."""
-    given = {}
-    for field in msgspec.structs.fields(EndpointPolicy):
-        value = row.get(field.encode_name)
-        if value is not None:
-            is_nested = pa.types.is_nested(arrow_type(inspect.type_info(field.type)))
-            given[field.encode_name] = msgspec.json.decode(value) if is_nested else value
-    return msgspec.convert(given, EndpointPolicy)
-
-
-def _text(value: str) -> str:
-    """An SQL string."""
-    return "'" + value.replace("'", "''") + "'"
 
 
 def _day(at_s: int) -> str:

@@ -204,10 +204,14 @@ def _unbound(decision: ScalingDecision) -> int | None:
 
 
 def _earliest_told(decision: ScalingDecision) -> int | None:
-    """When what the record names is over: what was needed before, the wait for a cycle, the respect for others."""
+    """When what the record names is over: what was needed before, the wait for a cycle, the respect for others.
+
+    Null where nothing of that lasts beyond this tick.
+    """
     told = told_by(decision)
     needed_s = None if told.needed is None else told.needed.at_s + told.needed.window_s
-    ends = [end for end in (needed_s, told.next_cycle_s, told.respected_until_s) if end is not None]
+    known = (needed_s, told.next_cycle_s, told.respected_until_s)
+    ends = [end for end in known if end is not None and end > decision.at_s]
     return max(ends, default=None)
 
 

@@ -1,0 +1,110 @@
+"""Reads an explanation's sentences again and compares every number, action, reason and bound with the records.
+
+It shares no code with the writers: its rules take the text apart from outside. What no rule knows is a disagreement,
+and so is what the records have and the text leaves out.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import tzinfo
+from typing import Any
+
+from headrace.explain import check_outcomes, check_reasons, check_rules
+from headrace.explain.checked_records import Records
+
+__all__ = ["Disagreement", "Records", "check_lines", "check_object", "sentences_of"]
+
+RULES = (*check_rules.RULES, *check_reasons.RULES, *check_outcomes.RULES)
+
+SAID_ONCE = frozenset({"seen", "proposed", "otherwise"})
+"""Kinds of which no two sentences are alike."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Disagreement:
+    """A sentence, empty where one is missing, and what is wrong with it."""
+
+    sentence: str
+    problem: str
+
+    def __str__(self) -> str:
+        return f"{self.problem}: {self.sentence}" if self.sentence else self.problem
+
+
+def check_lines(lines: Iterable[str], records: Records) -> list[Disagreement]:
+    """All that disagrees in the sentences of one explanation, one a line, without titles and blank lines."""
+    found: list[Disagreement] = []
+    kinds: Counter[str] = Counter()
+    for line, times in Counter(lines).items():
+        kind, problems = _judge(line, records)
+        kinds[kind] += times
+        if times > 1 and kind in SAID_ONCE:
+            problems = [*problems, f"said {times} times"]
+        found += [Disagreement(sentence=line, problem=problem) for problem in problems]
+    return found + [Disagreement(sentence="", problem=problem) for problem in _missing(kinds, records)]
+
+
+def check_object(told: Mapping[str, Any], zone: tzinfo | None = None) -> list[Disagreement]:
+    """The same of the object that `headrace explain --json` prints, with the records that it has."""
+    names = ("decision", "signal", "policy", "outcomes", "shown_s", "last", "counterfactuals", "earliest_down_s")
+    records = Records(**{name: told[name] for name in names}, zone=zone)
+    return check_lines([sentence["text"] for sentence in told["sentences"]], records)
+
+
+def _judge(line: str, records: Records) -> tuple[str, Sequence[str]]:
+    """The kind of a sentence and what is wrong with it, by the rule of its form that finds least."""
+    best: tuple[str, Sequence[str]] | None = None
+    for kind, pattern, judge in RULES:
+        form = pattern.fullmatch(line)
+        if form is not None:
+            problems = list(judge(form, records))
+            if best is None or len(problems) < len(best[1]):
+                best = kind, problems
+    return best or ("", ["a sentence of no known form"])
+
+
+def _missing(kinds: Counter[str], records: Records) -> Iterator[str]:
+    """What must be said and is not, or is said too often."""
+    decision, signal = records.decision, records.signal
+    is_hold = decision["action"] == "hold"
+    wanted = {
+        "decided": 1,
+        "reason": 1,
+        "detail": 1,
+        "victim": len(decision["victims"]),
+        "seen": len(records.candidates),
+        "proposed": len(records.candidates),
+        "supply": 1,
+        "target": 1,
+        "bound": int(decision["bound"] is not None or not is_hold),
+        "hold": 2 if is_hold else 0,
+        "outcome": 0 if is_hold else len(records.outcomes),
+        "no_outcome": int(is_hold or not records.outcomes),
+        "shown": int(not is_hold and records.shown_s is not None),
+        "otherwise": len(records.counterfactuals),
+        "earliest": int(records.earliest_down_s is not None),
+        "source": len((signal or {}).get("sources", ())),
+        "blocker": len((signal or {}).get("down_blockers", ())),
+        "unheard": int(bool((signal or {}).get("unheard"))),
+        "rollout": int(bool((signal or {}).get("rollout"))),
+        "last": int(is_hold or _is_repeat(records)),
+    }
+    for kind, count in wanted.items():
+        if kinds[kind] != count:
+            yield f"{kind}: {kinds[kind]} sentences, the records need {count}"
+
+
+def _is_repeat(records: Records) -> bool:
+    if records.last is None:
+        return False
+    before = records.last["decisions"][-1]
+    same = all(before[name] == records.decision[name] for name in ("current", "desired"))
+    return bool(same and before["decision_id"] == records.decision["previous_id"])
+
+
+def sentences_of(text: str) -> list[str]:
+    """The sentences in what `headrace explain` prints: the indented lines, without notes in brackets."""
+    lines = [line.strip() for line in text.splitlines() if line.startswith("  ")]
+    return [line for line in lines if not re.fullmatch(r"\(.*\)", line)]
