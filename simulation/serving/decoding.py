@@ -70,7 +70,7 @@ class Decoding:
         begins = np.searchsorted(free, rows["replica"].astype(np.int64) * self.slots)
         slot = free[begins + rank]
         self._origin.ravel()[slot] = origin
-        self._generated.ravel()[slot] = np.floor(self.mark[rows["replica"]] - origin)
+        self._generated.ravel()[slot] = rows["generated"]
         self._input.ravel()[slot] = rows["input"]
         self._output.ravel()[slot] = rows["output"]
         self._deadline_s.ravel()[slot] = rows["deadline_s"]

@@ -28,7 +28,8 @@ class Gateway:
         """
         if room >= 0 and not len(self.queue):
             return rows
-        accepted = rows[: max(self.waiting_max - len(self.queue), 0)]
+        places = self.waiting_max + max(room, 0) - len(self.queue)
+        accepted = rows[:places]
         self.rejections += len(rows) - len(accepted)
         self.arrivals += len(accepted)
         self.arrived_input_tokens += int(accepted["input"].sum())
