@@ -13,8 +13,12 @@ log = structlog.get_logger("headrace.producer")
 
 
 async def watch_producer(health: Health, producer: TelemetryProducer) -> None:
-    """Say it once when records do not get through, and when they do again; ready as long as they do. Never returns."""
+    """Say it once when records do not get through, and when they do again; ready as long as they do. Never returns.
+
+    That records had to be dropped is said once; how many, the metrics tell.
+    """
     said = None
+    is_dropping = False
     while True:
         error = producer.last_error
         trouble = None if error is None else f"{type(error).__name__}: {error}"
@@ -26,4 +30,7 @@ async def watch_producer(health: Health, producer: TelemetryProducer) -> None:
             say = log.info if trouble is None else log.warning
             say("kafka_changed", error=trouble, waiting=producer.counts.waiting)
             said = trouble
+        if producer.counts.dropped and not is_dropping:
+            is_dropping = True
+            log.warning("records_dropped", oldest=producer.counts.oldest, too_large=producer.counts.too_large)
         await asyncio.sleep(WATCH_S)
