@@ -139,20 +139,19 @@ class Chain:
         """
         found = self._found(observed)
         left = [it for it in self._in_order() if found is None or it.decision_id != found.decision_id]
-        told = () if found is None else (found,)
-        newest = self._newest
-        if not left or newest is None:
-            return Judgement(told=told)
-        if newest not in left:
-            return Judgement(told=(*told, *(superseded(it, newest) for it in left)))
-        verdict = self._verdict_on(newest, observed, found, now_s, trouble)
-        if verdict is None:
-            # Nobody carries these out any more, so their outcomes need not wait for that of the newest.
-            expired = [it for it in left if it is not newest and now_s - it.at_s > self._limits.age_max_s]
-            return Judgement(told=(*told, *(superseded(it, newest) for it in expired)), put=newest)
-        without_found = {it.decision_id for it in left}
-        rest = tuple(it for it in self.with_older(newest, verdict) if it.decision_id in without_found)
-        return Judgement(told=(*told, *rest))
+        told = [] if found is None else [found]
+        newest, put = self._newest, None
+        if newest is not None and newest in left:
+            verdict = self._verdict_on(newest, observed, found, now_s, trouble)
+            put = newest if verdict is None else None
+            told += [] if verdict is None else [verdict]
+        if newest is not None:
+            # Nobody carries out what is too old, so that need not wait for the outcome of what is put.
+            over = [it for it in left if put is None or now_s - it.at_s > self._limits.age_max_s]
+            told += [superseded(it, newest) for it in over if it is not newest]
+        # A reader that keeps only the last outcome shall know of the newest decision, and that it was applied.
+        told.sort(key=lambda it: (it.at_s, it.result is OutcomeResult.APPLIED))
+        return Judgement(told=tuple(told), put=put)
 
     def with_older(self, instruction: Instruction, verdict: Verdict) -> tuple[Verdict, ...]:
         """A verdict on a decision ends those before it too. It comes last: the last outcome is the newest."""
