@@ -186,27 +186,25 @@ class Traffic:
         )
 
 
-_FRACTIONS = (0.0, 0.01, 0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99, 1.0)
+_FRACTIONS = (0.0, 0.01, 0.05, 0.1, 0.25, 0.4, 0.5, 0.6, 0.75, 0.9, 0.95, 0.97, 0.99, 0.999, 1.0)
+
+
+def _lengths(prompt: tuple[int, ...], output: tuple[int, ...]) -> Lengths:
+    return Lengths(
+        input_tokens=Quantiles(fractions=_FRACTIONS, values=prompt),
+        output_tokens=Quantiles(fractions=_FRACTIONS, values=output),
+    )
+
 
 LENGTHS: Mapping[str, Lengths] = MappingProxyType(
     {
-        "conversation": Lengths(
-            input_tokens=Quantiles(
-                fractions=_FRACTIONS,
-                values=(2.0, 29.0, 181.0, 207.0, 396.0, 1020.0, 1189.0, 2734.0, 4083.0, 4142.0, 14050.0),
-            ),
-            output_tokens=Quantiles(
-                fractions=_FRACTIONS, values=(7.0, 16.0, 41.0, 54.0, 85.0, 129.0, 395.0, 424.0, 451.0, 601.0, 1000.0)
-            ),
+        "conversation": _lengths(
+            prompt=(2, 29, 181, 207, 396, 703, 1020, 1071, 1189, 2734, 4083, 4090, 4142, 6179, 14050),
+            output=(7, 16, 41, 54, 85, 103, 129, 177, 395, 424, 451, 509, 601, 954, 1000),
         ),
-        "code": Lengths(
-            input_tokens=Quantiles(
-                fractions=_FRACTIONS,
-                values=(3.0, 17.0, 75.0, 147.0, 578.0, 1469.0, 2744.0, 5187.0, 7303.0, 7436.0, 7437.0),
-            ),
-            output_tokens=Quantiles(
-                fractions=_FRACTIONS, values=(6.0, 6.0, 6.0, 7.0, 9.0, 13.0, 24.0, 55.0, 90.0, 251.0, 1899.0)
-            ),
+        "code": _lengths(
+            prompt=(3, 17, 75, 147, 578, 1075, 1469, 1909, 2744, 5187, 7303, 7435, 7436, 7437, 7437),
+            output=(6, 6, 6, 7, 9, 11, 13, 16, 24, 55, 90, 128, 251, 825, 1899),
         ),
     }
 )

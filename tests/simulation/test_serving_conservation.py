@@ -166,11 +166,11 @@ def script(seed: int) -> Iterator[SecondOfServing]:
         )
 
 
-@pytest.mark.parametrize("seed", [11, 12, 13], ids=lambda seed: f"seed={seed}")
+@pytest.mark.parametrize("seed", [11, 12], ids=lambda seed: f"seed={seed}")
 def test_the_same_seed_gives_the_same_samples(seed: int) -> None:
-    first, again, other = ([samples(one) for one in script(one)] for one in (seed, seed, seed + 100))
+    first, again = ([samples(one) for one in script(seed)] for _ in range(2))
     assert first == again
-    assert first != other
+    assert first[:5] != [samples(one) for one, _ in zip(script(seed + 100), range(5), strict=False)]
 
 
 @pytest.mark.parametrize("seed", [21, 22, 23, 24], ids=lambda seed: f"seed={seed}")
