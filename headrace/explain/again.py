@@ -17,8 +17,8 @@ from records.signals import DownBlocker, EndpointSignal, SignalValue
 LONG_AGO_S = 7 * 86_400
 """Longer than any window: evidence that reaches back so far has no gap."""
 
-TICKS_MAX = 1500
-"""Ticks that are decided to find the first that goes down: two hours, twice the longest window."""
+SIMULATED_S = 7200
+"""Longest time that is decided tick by tick to find the first that goes down: twice the longest window."""
 
 NO_LIMIT = COUNT_MAX
 """The largest count there is: a step or a maximum of this size binds nothing."""
@@ -151,18 +151,27 @@ def with_tick_decided(inputs: Inputs) -> Inputs:
 
 def earliest_down_s(inputs: Inputs) -> int | None:
     """The first later tick at which it would go down if all went on as in the last short window; null where none does
-    within TICKS_MAX.
+    by the time that everything of before is forgotten.
 
     Blockers end when they say. What was needed, a gap in the evidence and a count set by someone else take their time.
     """
     _, memory = inputs.decide()
     first_s = inputs.signal.at_s + TICK_S
-    for at_s in range(first_s, first_s + TICKS_MAX * TICK_S, TICK_S):
+    for at_s in range(first_s, first_s + _forgets_after_s(inputs), TICK_S):
         later = replace(inputs, signal=_went_on(inputs, at_s), memory=memory, skipped=None)
         decision, memory = later.decide()
         if decision.action is ScalingAction.SCALE_DOWN:
             return at_s
     return None
+
+
+def _forgets_after_s(inputs: Inputs) -> int:
+    """Seconds after which nothing that was before the tick can make a difference, two hours at most."""
+    policy, at_s = inputs.policy, inputs.signal.at_s
+    down = policy.scale_down
+    blocked_s = max((blocker.until_s or at_s for blocker in inputs.signal.down_blockers), default=at_s) - at_s
+    respected_s = 0 if inputs.memory.manual_from_s is None else policy.respect_manual_seconds
+    return min(SIMULATED_S, down.window_seconds + down.every_seconds + max(blocked_s, respected_s, 0) + 2 * TICK_S)
 
 
 def _went_on(inputs: Inputs, at_s: int) -> EndpointSignal:

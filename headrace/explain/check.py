@@ -67,9 +67,10 @@ def _judge(line: str, records: Records) -> tuple[str, Sequence[str]]:
 
 def _missing(kinds: Counter[str], records: Records) -> Iterator[str]:
     """What must be said and is not, or is said too often."""
-    decision, signal = records.decision, records.signal
+    decision = records.decision
     is_hold = decision["action"] == "hold"
     wanted = {
+        **_of_signal(records.signal or {}),
         "decided": 1,
         "reason": 1,
         "detail": 1,
@@ -85,15 +86,33 @@ def _missing(kinds: Counter[str], records: Records) -> Iterator[str]:
         "shown": int(not is_hold and records.shown_s is not None),
         "otherwise": len(records.counterfactuals),
         "earliest": int(records.earliest_down_s is not None),
-        "source": len((signal or {}).get("sources", ())),
-        "blocker": len((signal or {}).get("down_blockers", ())),
-        "unheard": int(bool((signal or {}).get("unheard"))),
-        "rollout": int(bool((signal or {}).get("rollout"))),
+        "floor": int(records.policy is not None or any(it is not None for it in decision["floors"].values())),
+        "unsaid": int(_is_unsaid(records)),
         "last": int(is_hold or _is_repeat(records)),
     }
     for kind, count in wanted.items():
         if kinds[kind] != count:
             yield f"{kind}: {kinds[kind]} sentences, the records need {count}"
+
+
+def _of_signal(signal: Mapping[str, Any]) -> dict[str, int]:
+    supply = signal.get("supply", {})
+    return {
+        "starting": int(bool(supply.get("starting_replicas"))),
+        "failed_starts": int(bool(supply.get("failed_starts"))),
+        "inferred": int(supply.get("source") == "inferred"),
+        "source": len(signal.get("sources", ())),
+        "blocker": len(signal.get("down_blockers", ())),
+        "unheard": int(bool(signal.get("unheard"))),
+        "rollout": int(bool(signal.get("rollout"))),
+    }
+
+
+def _is_unsaid(records: Records) -> bool:
+    """For want of evidence it was held, and without a value nothing can be said of what else it would have done."""
+    is_for_want = records.decision["reason"] in ("unknown", "insufficient_evidence", "suspect")
+    is_silent = any(it["observed"] is None and it["state"] != "undefined" for it in records.candidates)
+    return is_for_want and is_silent and all(it["without"] != "gaps" for it in records.counterfactuals)
 
 
 def _is_repeat(records: Records) -> bool:

@@ -3,6 +3,7 @@
 Whoever writes may shorten a number to four digits and a span to its two largest units, and nothing else.
 """
 
+import math
 import re
 from datetime import UTC, datetime, tzinfo
 from typing import Any
@@ -11,12 +12,10 @@ NUMBER = r"-?\d+(?:\.\d+)?(?:e[+-]\d+)?"
 CLOCK = r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d|\d\d:\d\d:\d\d"
 SPAN = rf"(?:\d+ (?:d|h|min) )?(?:\d+ (?:d|h|min)|{NUMBER} s)"
 
-SHORTENED = 5.001e-4
-"""Largest relative error of a number of four digits: 1.0005 is told as 1 or as 1.001."""
+DIGITS = 4
 
 _SPAN_PART = re.compile(rf"({NUMBER}) (d|h|min|s)")
 _UNIT_S = {"d": 86_400, "h": 3600, "min": 60, "s": 1}
-_SHORTENED_S = {"d": 86_400, "h": 3600, "min": 60, "s": 1}
 
 
 def is_number(said: str, true: float | None) -> bool:
@@ -25,11 +24,19 @@ def is_number(said: str, true: float | None) -> bool:
         return False
     if isinstance(true, int):
         return said == str(true)
-    return abs(float(said) - true) <= SHORTENED * abs(true)
+    return abs(float(said) - true) <= _half_digit(true)
 
 
 def is_percent(said: str, true: float | None) -> bool:
-    return true is not None and abs(float(said) - true * 100) <= SHORTENED * abs(true * 100)
+    return true is not None and abs(float(said) - true * 100) <= _half_digit(true * 100)
+
+
+def _half_digit(true: float) -> float:
+    """Half of the fourth digit's worth, of a number beyond four digits half of one."""
+    if true == 0:
+        return 0.0
+    fourth = math.floor(math.log10(abs(true))) - DIGITS + 1
+    return 0.5 * (1 + 1e-9) * 10.0 ** (min(fourth, 0) if abs(true) < 1e15 else fourth)
 
 
 def is_span(said: str, true_s: float) -> bool:
@@ -38,9 +45,9 @@ def is_span(said: str, true_s: float) -> bool:
     total_s = sum(float(digits) * _UNIT_S[unit] for digits, unit in parts)
     smallest = parts[-1][1]
     if smallest == "s" and len(parts) == 1:
-        return abs(total_s - true_s) <= max(SHORTENED * abs(true_s), 0)
+        return abs(total_s - true_s) <= _half_digit(true_s)
     largest_told = {"d": "h", "h": "min", "min": "s"}.get(smallest, smallest) if len(parts) == 1 else smallest
-    return -0.5 <= true_s - total_s < _SHORTENED_S[largest_told]
+    return -0.5 <= true_s - total_s < _UNIT_S[largest_told]
 
 
 def is_time(said: str, true_s: float | None, day_s: int, zone: tzinfo | None) -> bool:

@@ -37,8 +37,9 @@ def _decided(decision: ScalingDecision, times: Times) -> Sentence:
     what = action_words(decision.action, decision.current, decision.desired).capitalize()
     gpus = "" if decision.gpus is None else f" ({count(decision.gpus, 'GPU')})"
     text = f"{what}{gpus}, at {times.full(decision.at_s)}; {_mode(decision.mode)}."
-    numbers = {"current": decision.current, "desired": decision.desired, "at_s": decision.at_s}
-    return say(Kind.DECIDED, text, **numbers, gpus=decision.gpus)
+    desired = None if decision.action is ScalingAction.HOLD else decision.desired
+    numbers = {"current": decision.current, "at_s": decision.at_s}
+    return say(Kind.DECIDED, text, **numbers, desired=desired, gpus=decision.gpus)
 
 
 def _mode(mode: Mode) -> str:

@@ -152,9 +152,8 @@ def _had_not(inputs: Inputs, had: Had) -> Inputs | None:
 def _would(it: Counterfactual, decision: ScalingDecision) -> Sentence:
     current, desired = decision.current, it.desired
     if desired == current:
-        then = f"it would have stayed at {current}"
-    else:
-        then = f"it would have gone {'up' if desired > current else 'down'} from {current} to {desired}"
+        return say(Kind.OTHERWISE, f"{_without(it.without)}, it would have stayed at {current}.", current=current)
+    then = f"it would have gone {'up' if desired > current else 'down'} from {current} to {desired}"
     return say(Kind.OTHERWISE, f"{_without(it.without)}, {then}.", current=current, desired=desired)
 
 
