@@ -20,10 +20,9 @@ KEPT_BYTES_MAX = 64 * 1024
 
 
 class Message(Protocol):
-    """What is used of aiokafka's ConsumerRecord; `timestamp` in ms."""
+    """What is used of a message: aiokafka's own, as its decoder makes it or as its consumer returns it; `timestamp` in
+    ms."""
 
-    @property
-    def topic(self) -> str: ...
     @property
     def offset(self) -> int: ...
     @property
@@ -34,6 +33,13 @@ class Message(Protocol):
     def value(self) -> bytes | None: ...
     @property
     def headers(self) -> Sequence[tuple[str, bytes]]: ...
+
+
+class ConsumedMessage(Message, Protocol):
+    """A message that knows its topic, as aiokafka's ConsumerRecord does."""
+
+    @property
+    def topic(self) -> str: ...
 
 
 class JsonRun(msgspec.Struct, frozen=True, kw_only=True, eq=False):
@@ -81,15 +87,22 @@ class DecodedBatch(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     next_offset: int
 
 
-def decode_batch(topic: str, partition: int, messages: Sequence[Message]) -> DecodedBatch:
+def decode_batch(topic: str, partition: int, messages: Sequence[ConsumedMessage]) -> DecodedBatch:
+    """As `decode_messages`, of messages that tell their topic's name on the cluster."""
+    return decode_messages(topic, messages[0].topic, partition, messages)
+
+
+def decode_messages(topic: str, kafka_topic: str, partition: int, messages: Sequence[Message]) -> DecodedBatch:
     """Decodes messages of one partition of a logical topic, at least one, in the order of their offsets.
+
+    `kafka_topic` is the topic's name on the cluster.
 
     `received_s` is the record's own where set, else the Kafka timestamp. Nothing is received after Kafka has it, so
     the earlier of the two counts: a sender whose clock is ahead must not move the time of its whole partition.
     Bad messages and rows become dead letters, never an exception; their neighbours are kept.
     """
     decode_json = json_reader(topic)
-    sink = _Collector(topic, partition, messages)
+    sink = _Collector(topic, kafka_topic, partition)
     try:
         sink.take_plain(messages, decode_json)
     except (*UNREADABLE, TypeError):
@@ -139,9 +152,9 @@ def _stamp_s(message: Message) -> float:
 class _Collector:
     """Runs and dead letters of one batch as they come; `records` and `origins` are the open run of JSON messages."""
 
-    def __init__(self, topic: str, partition: int, messages: Sequence[Message]) -> None:
+    def __init__(self, topic: str, kafka_topic: str, partition: int) -> None:
         self.topic = topic
-        self.kafka_topic = messages[0].topic
+        self.kafka_topic = kafka_topic
         self.partition = partition
         self.runs: list[Run] = []
         self.errors: list[DeadLetter] = []

@@ -4,7 +4,7 @@ The factories return clients that are not started: use `async with started(open_
 """
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -16,7 +16,7 @@ from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.client import AIOKafkaClient
 from aiokafka.errors import ProducerClosed
 from aiokafka.helpers import create_ssl_context
-from aiokafka.partitioner import murmur2
+from aiokafka.partitioner import DefaultPartitioner, murmur2
 
 C = TypeVar("C", AIOKafkaConsumer, AIOKafkaProducer, "AdminClient")
 
@@ -156,6 +156,7 @@ def open_producer(access: KafkaAccess, **options: Any) -> AIOKafkaProducer:
         "max_request_size": REQUEST_BYTES_MAX,
         "linger_ms": 5,
         "retry_backoff_ms": RETRY_BACKOFF_MS,
+        "partitioner": _partitioner,
     }
     return AIOKafkaProducer(**(defaults | access.client_options() | options))
 
@@ -251,10 +252,20 @@ async def started(client: C) -> AsyncIterator[C]:
         await client.stop()
 
 
-@lru_cache(maxsize=65_536)
 def partition_of(key: str, partitions: int) -> int:
-    """The partition, 0..partitions-1, in which Kafka's own partitioner (murmur2) puts `key`.
+    """The partition, 0..partitions-1, in which Kafka's own partitioner (murmur2) puts `key`."""
+    return _hash_of(key.encode()) % partitions
 
-    Cached: the hash costs some 5 µs in Python, and a fleet has few endpoints.
-    """
-    return int((murmur2(key.encode()) & 0x7FFFFFFF) % partitions)
+
+@lru_cache(maxsize=16_384)
+def _hash_of(key: bytes) -> int:
+    """Cached: the hash costs some 5 µs in Python, and a fleet has few endpoints. Anybody may send any name, so the
+    least recent are forgotten."""
+    return int(murmur2(key)) & 0x7FFFFFFF
+
+
+def _partitioner(key: bytes | None, all_partitions: Sequence[int], available: Sequence[int]) -> int:
+    """aiokafka's own, but for the cache."""
+    if key is None:
+        return int(DefaultPartitioner()(key, all_partitions, available))
+    return all_partitions[_hash_of(key) % len(all_partitions)]

@@ -17,8 +17,6 @@ from streams.endpoints.skew import SkewBook
 from streams.endpoints.ticks import AHEAD_MAX_S, first_ticks
 from streams.windows.columns import SampleColumns
 
-OWNED_KEPT = 100_000
-"""Most names whose partition is remembered: anybody may send any name."""
 SILENT_S = 3600.0
 
 
@@ -30,8 +28,7 @@ class EndpointRegistry:
         self.windows = EndpointWindows()
         self.book = SkewBook()
         self.states: dict[str, EndpointState] = {}
-        self._owns = owns
-        self._owned: dict[str, bool] = {}
+        self.is_owned = owns
 
     def restore(
         self, memories: Iterable[ControllerMemory], policies: Iterable[EndpointPolicy]
@@ -53,14 +50,6 @@ class EndpointRegistry:
     def states_of(self, endpoints: Sequence[str]) -> list[EndpointState | None]:
         """Null for those without a policy, or of another partition."""
         return [self.states.get(endpoint) if self.is_owned(endpoint) else None for endpoint in endpoints]
-
-    def is_owned(self, endpoint: str) -> bool:
-        owned = self._owned.get(endpoint)
-        if owned is None:
-            if len(self._owned) >= OWNED_KEPT:
-                self._owned.clear()
-            owned = self._owned[endpoint] = self._owns(endpoint)
-        return owned
 
     def forget_silent(self, processed_s: float) -> None:
         """Free what is kept of sources and GPUs that fell silent long ago."""

@@ -11,37 +11,30 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol, cast
 
-from aiokafka import AIOKafkaConsumer, ConsumerRecord, TopicPartition
-from aiokafka.errors import KafkaError
-from aiokafka.structs import OffsetAndMetadata
+from aiokafka import AIOKafkaConsumer, ConsumerRecord
 from faust.transport.drivers import aiokafka as driver
 from faust.types import TP
-from opentelemetry import metrics
 
-from wire.kafka import close_consumer
+from streams.shell.consumer_thread import ConsumerThread
+from streams.shell.fetched import Polled
+from streams.shell.unread_batches import UnreadBatches
+from wire.batches import Message
 
 POLL_TIMEOUT_S = 0.25
 """Longest wait of one poll: a rewind waits for the poll in flight, so this bounds it (Faust's own is 1 s)."""
 
-CLOSE_TIMEOUT_S = 3.0
-"""How long leaving the group may take."""
-
-_meter = metrics.get_meter("headrace.streams")
-_commit_failures = _meter.create_counter(
-    "headrace_offset_commit_failures", description="commits of read offsets that failed"
-)
-
 
 @dataclass(frozen=True, slots=True)
 class PolledBatch:
-    """What one poll brought of one topic's partition, in log order.
+    """What one poll brought of one topic's partition, in log order; `size` in bytes of the messages' values.
 
     `session` numbers the owner's rewinds of the partition: a batch of an older one was read from a position that no
     longer counts, and is left unread.
     """
 
     session: int
-    messages: list[ConsumerRecord]
+    messages: list[Message]
+    size: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,71 +64,6 @@ class PartitionHost(Protocol):
         """The next offset of `tp` that the committed transactions do not cover; null: none is known."""
 
 
-class ConsumerThread(driver.AIOKafkaConsumerThread):
-    """The thread that polls; its client comes from Headrace's own factory, so all Kafka settings are in one place."""
-
-    mundane_level = "debug"
-
-    def _create_worker_consumer(self, transport: Any) -> AIOKafkaConsumer:
-        self._assignor = self.app.assignor
-        open_consumer = cast(BatchingConsumer, self.consumer).open_consumer
-        return open_consumer(self._assignor)
-
-    async def on_thread_stop(self) -> None:
-        """As the driver does it, but for the wait: a Kafka that is away is given up, without a traceback."""
-        await super(driver.AIOKafkaConsumerThread, self).on_thread_stop()
-        if self._consumer is not None:
-            await close_consumer(self._consumer, CLOSE_TIMEOUT_S)
-
-    async def _commit(self, offsets: Mapping[TP, int]) -> bool:
-        """Commit for lag tools. A failure is counted and forgotten: nothing is restored from these offsets."""
-        assigned = self.assignment()
-        try:
-            await self.commit_or_raise({tp: offset for tp, offset in offsets.items() if tp in assigned})
-        except KafkaError:
-            _commit_failures.add(1)
-            return False
-        return True
-
-    async def commit_or_raise(self, offsets: Mapping[TP, int]) -> None:
-        wanted = {TopicPartition(tp.topic, tp.partition): OffsetAndMetadata(at, "") for tp, at in offsets.items()}
-        await self._ensure_consumer().commit(wanted)
-
-    async def check_group(self) -> None:
-        """Raise what the group's coordinator answered that it cannot go on with; it then tries again."""
-        self._ensure_consumer()._coordinator.check_errors()
-
-    def is_group_in_error(self) -> bool:
-        coordinator = None if self._consumer is None else self._consumer._coordinator
-        return getattr(coordinator, "_pending_exception", None) is not None
-
-    async def seek_all(self, offsets: Mapping[TP, int]) -> None:
-        consumer = self._ensure_consumer()
-        assigned = self.assignment()
-        for tp, offset in offsets.items():
-            if tp in assigned:
-                consumer.seek(TopicPartition(tp.topic, tp.partition), offset)
-
-    def positions(self) -> dict[TP, int]:
-        """The next offset to poll, of each assigned partition that has one."""
-        assignment = self._current()
-        if assignment is None:
-            return {}
-        # Not `position`, which asserts that there is one: the thread may take it away at any moment.
-        found = ((tp, assignment.state_value(tp)._position) for tp in assignment.tps)
-        return {TP(tp.topic, tp.partition): position for tp, position in found if position is not None}
-
-    def fetched(self, tp: TP) -> tuple[int | None, int | None]:
-        """The log's end as the newest fetch showed it, and which fetch that was."""
-        assignment = self._current()
-        state = None if assignment is None else assignment.state_value(TopicPartition(tp.topic, tp.partition))
-        return (None, None) if state is None else (state.highwater, state.timestamp)
-
-    def _current(self) -> Any:
-        subscription = self._ensure_consumer()._subscription.subscription
-        return None if subscription is None else subscription.assignment
-
-
 class BatchingConsumer(driver.Consumer):
     """One event per partition and poll; positions by the partitions' owners. See the module's text."""
 
@@ -148,7 +76,7 @@ class BatchingConsumer(driver.Consumer):
         self.open_consumer = open_consumer
         self._sessions: dict[int, int] = {}
         self._sessions_begun = 0
-        self._unread: dict[TP, int] = {}
+        self._unread = UnreadBatches()
         self._positions: dict[TP, int] = {}
         self._polling = asyncio.Lock()
         super().__init__(*args, **kwargs)
@@ -161,26 +89,28 @@ class BatchingConsumer(driver.Consumer):
         return cast(ConsumerThread, self._thread)
 
     async def _getmany(self, active_partitions: set[TP] | None, timeout: float) -> dict[TP, list[Any]]:  # noqa: ASYNC109  # Faust's
+        if not await self._unread.wait_for_room(POLL_TIMEOUT_S):
+            return {}
         async with self._polling:
             records = await super()._getmany(active_partitions, min(timeout, POLL_TIMEOUT_S))
             # Between polls alone: during one, the thread's own positions are ahead of what was handed over.
             self._positions = self._reader.positions()
-            return {tp: [self._as_event(tp, polled)] for tp, polled in records.items() if polled and self._is_read(tp)}
+            return {tp: [self._as_event(tp, polled)] for tp, (polled,) in records.items() if self._is_read(tp)}
 
     def _is_read(self, tp: TP) -> bool:
         return tp.partition in self._sessions
 
-    def _as_event(self, tp: TP, polled: list[ConsumerRecord]) -> ConsumerRecord:
-        last = polled[-1]
-        self._unread[tp] = self._unread.get(tp, 0) + 1
+    def _as_event(self, tp: TP, polled: Polled) -> ConsumerRecord:
+        last = polled.messages[-1]
+        self._unread.add(tp, polled.size)
         return ConsumerRecord(
-            topic=last.topic,
-            partition=last.partition,
+            topic=tp.topic,
+            partition=tp.partition,
             offset=last.offset,
             timestamp=last.timestamp,
-            timestamp_type=last.timestamp_type,
+            timestamp_type=0,
             key=None,
-            value=PolledBatch(self._sessions[tp.partition], polled),
+            value=PolledBatch(self._sessions[tp.partition], polled.messages, polled.size),
             checksum=None,
             serialized_key_size=0,
             serialized_value_size=0,
@@ -202,7 +132,7 @@ class BatchingConsumer(driver.Consumer):
         """Account for a batch taken by an agent; whether it belongs to the partition's current session."""
         if self._sessions.get(tp.partition) != session:
             return False
-        self._unread[tp] -= 1
+        self._unread.take(tp)
         return True
 
     async def rewind(self, partition: int, offsets: Mapping[TP, int]) -> int:
@@ -213,7 +143,7 @@ class BatchingConsumer(driver.Consumer):
             self._sessions[partition] = self._sessions_begun
             self.resume_partitions(offsets)
             for tp, offset in offsets.items():
-                self._unread[tp] = 0
+                self._unread.clear(tp)
                 self._positions[tp] = offset
                 self._read_offset[tp] = offset or None
                 self._committed_offset[tp] = None
@@ -222,10 +152,11 @@ class BatchingConsumer(driver.Consumer):
     def forget(self, partition: int) -> None:
         """Hand over nothing of this partition until it is rewound again."""
         self._sessions.pop(partition, None)
+        self._unread.clear_partition(partition)
 
     def unread_batches(self, tp: TP) -> int:
         """How many batches of the current session are on their way to an agent."""
-        return self._unread.get(tp, 0)
+        return self._unread.count(tp)
 
     def read_state(self, tp: TP) -> ReadState:
         end, fetched = self._reader.fetched(tp)

@@ -5,7 +5,6 @@ from typing import Any
 
 import msgspec
 import numpy as np
-from aiokafka import ConsumerRecord
 from numpy.typing import NDArray
 
 from records.memory import ControllerMemory
@@ -19,7 +18,7 @@ from streams.shell.memory_reader import CompactedPartition
 from streams.shell.tick_source import StartPositions
 from streams.shell.worker_metrics import WorkerMetrics
 from streams.windows.columns import SampleColumns
-from wire.batches import FrameRun, JsonRun, Run, Tombstone, decode_batch
+from wire.batches import FrameRun, JsonRun, Message, Run, Tombstone, decode_messages
 from wire.codec import DecodeError, decode
 from wire.kafka import partition_of
 from wire.topics import TOPICS
@@ -64,11 +63,12 @@ class ControllerSource:
     def log_begins(self, received_s: float) -> None:
         self._controller.log_begins(received_s)
 
-    def feed(self, topic: str, messages: Sequence[ConsumerRecord], now_s: float) -> list[TickEffects]:
+    def feed(self, topic: str, messages: Sequence[Message], now_s: float) -> list[TickEffects]:
         processed_s = self._controller.processed_s
         if processed_s is not None and now_s - processed_s > CATCH_UP_S:
             self._mark_behind(now_s)
-        decoded = decode_batch(topic, self._partition, messages)
+        # Its dead letters are only counted here: the sink keeps them, with the topic's name on the cluster.
+        decoded = decode_messages(topic, topic, self._partition, messages)
         effects: list[TickEffects] = []
         for run in decoded.runs:
             rows, offsets, received_s = _rows(topic, run)

@@ -20,8 +20,9 @@ from streams.shell.inputs import INPUT_TOPICS
 from wire.kafka import KafkaAccess, open_consumer
 from wire.topics import TopicNames
 
-POLL_RECORDS_MAX = 5000
-"""Most messages of one poll of a partition: some 40 ms of work, during which nothing else runs."""
+FETCH_BYTES_MAX = 1024 * 1024
+"""Most bytes that a fetch returns of one partition, as compressed: it waits in memory until it is polled. A larger
+batch of the log is returned alone."""
 BUFFERED_BATCHES = 16
 COMMIT_INTERVAL_S = 5.0
 FETCH_WAIT_MS = 500
@@ -122,7 +123,6 @@ def build_app(group: Group) -> HeadraceApp:
         topic_disable_leader=True,
         topic_allow_declare=False,
         broker_commit_interval=COMMIT_INTERVAL_S,
-        broker_max_poll_records=POLL_RECORDS_MAX,
         broker_session_timeout=session_s,
         broker_heartbeat_interval=session_s / 4,
         broker_request_timeout=REQUEST_TIMEOUT_S,
@@ -146,7 +146,7 @@ def _open_group_consumer(options: GroupOptions, access: KafkaAccess, assignor: A
         # Samples are not written in transactions; positions must reach the log's end all the same.
         isolation_level="read_uncommitted",
         auto_offset_reset="earliest",
-        max_poll_records=POLL_RECORDS_MAX,
+        max_partition_fetch_bytes=FETCH_BYTES_MAX,
         fetch_max_wait_ms=FETCH_WAIT_MS,
         check_crcs=False,
         session_timeout_ms=int(options.session_timeout_s * 1000),

@@ -32,7 +32,9 @@ from wire.topics import TopicNames
 LINGER_S = 0.01
 """How long the first due tick waits for those of other endpoints."""
 HELD_MESSAGES_MAX = 20_000
-"""More messages of a topic than this that wait for older ones of other topics, and its fetching pauses."""
+HELD_BYTES_MAX = 8 * 1024 * 1024
+"""More messages of a topic than this, or bytes of them, that wait for older ones of other topics, and its fetching
+pauses."""
 REVOKE_TIMEOUT_S = 1.0
 MEMBERSHIP_TIMEOUT_S = 10.0
 RETRY_S = 0.5
@@ -227,8 +229,8 @@ class PartitionOwner:
         tp = self._inputs[topic]
         if not self._ports.reader.batch_read(tp, batch.session):
             return
-        self._order.add(topic, batch.messages)
-        if self._order.held(topic) > HELD_MESSAGES_MAX:
+        self._order.add(topic, batch.messages, batch.size)
+        if self._holds_too_much(topic):
             self._ports.reader.pause_partitions([tp])
         self._feed_in_order()
         await self._outbox.has_room.wait()
@@ -239,8 +241,11 @@ class PartitionOwner:
             topic, messages = taken
             self._outbox.add(self._source.feed(topic, messages, self._ports.clock()))
             self._progress.next_offsets[topic] = messages[-1].offset + 1
-            if self._order.held(topic) <= HELD_MESSAGES_MAX:
+            if not self._holds_too_much(topic):
                 self._ports.reader.resume_partitions([self._inputs[topic]])
+
+    def _holds_too_much(self, topic: str) -> bool:
+        return self._order.held(topic) > HELD_MESSAGES_MAX or self._order.held_bytes(topic) > HELD_BYTES_MAX
 
     def idle(self) -> None:
         """Let time pass if everything was read: up to the moment for which every topic's end is known to be read."""

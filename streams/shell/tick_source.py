@@ -4,12 +4,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from aiokafka import ConsumerRecord
-
 from records.decisions import ScalingDecision
 from records.memory import ControllerMemory
 from records.signals import EndpointSignal
 from streams.shell.memory_reader import CompactedPartition
+from wire.batches import Message
 
 
 class Effects(Protocol):
@@ -46,7 +45,7 @@ class TickSource(Protocol):
         """Called after `restore` where the log of `telemetry.requests` was cut off after the time asked for: it begins
         with what was received then, UNIX s."""
 
-    def feed(self, topic: str, messages: Sequence[ConsumerRecord], now_s: float) -> Sequence[Effects]:
+    def feed(self, topic: str, messages: Sequence[Message], now_s: float) -> Sequence[Effects]:
         """Take messages of one topic in log order; the ticks that became due."""
 
     def advance(self, now_s: float) -> Sequence[Effects]:

@@ -4,9 +4,11 @@ Scalars are one float64 matrix of shape (samples, len(FIELDS)); NaN is unknown. 
 each identity of the batch once, in the order of its first sample, `series_code` points into it.
 """
 
+import struct
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
+from itertools import starmap
 from operator import attrgetter
 
 import msgspec
@@ -59,9 +61,13 @@ IDENTITY_FIELDS = ("endpoint", "replica", "epoch", "source", "reporter")
 BOUNDS_KEY = b"explicit_bounds"
 """Key, in the metadata of a frame's histogram column, of its upper bounds as a JSON array."""
 
+_ROW = np.dtype([("at_s", np.int64), ("seq", np.int64), ("values", np.float64, (len(SCALAR_FIELDS),))])
+_pack_row = struct.Struct(f"qq{len(SCALAR_FIELDS)}d").pack
+"""Makes a _ROW of numbers, at half of what it costs numpy to look for what they are."""
+
 _identity_of = attrgetter(*IDENTITY_FIELDS)
 _scalars_of = attrgetter(*SCALAR_FIELDS)
-_times_of = attrgetter("at_s", "seq")
+_numbers_of = attrgetter("at_s", "seq", *SCALAR_FIELDS)
 
 
 @dataclass(frozen=True, eq=False)
@@ -147,14 +153,14 @@ class SampleColumns:
         """Columns of decoded records; `received_s` float64 (n,), UNIX seconds."""
         codes: dict[SeriesIdentity, int] = {}
         series_code = [codes.setdefault(identity, len(codes)) for identity in map(_identity_of, records)]
-        times = np.array(list(map(_times_of, records)), np.int64).reshape(len(records), 2)
+        rows = _rows(records)
         return cls(
             series=tuple(codes),
             series_code=np.array(series_code, np.int32),
-            at_s=np.ascontiguousarray(times[:, 0]),
-            seq=np.ascontiguousarray(times[:, 1]),
+            at_s=np.ascontiguousarray(rows["at_s"]),
+            seq=np.ascontiguousarray(rows["seq"]),
             received_s=np.asarray(received_s, np.float64),
-            values=_scalars(records),
+            values=np.ascontiguousarray(rows["values"]),
             histograms={name: _histogram_rows(list(map(attrgetter(name), records))) for name in HISTOGRAM_FIELDS},
         )
 
@@ -180,13 +186,22 @@ class SampleColumns:
         )
 
 
-def _scalars(records: Sequence[RequestSample]) -> NDArray[np.float64]:
-    """numpy reads None as NaN when it is told that the numbers are float64."""
-    return np.array(list(map(_scalars_of, records)), np.float64).reshape(len(records), len(SCALAR_FIELDS))
+def _rows(records: Sequence[RequestSample]) -> NDArray[np.void]:
+    """(n,) of _ROW; null becomes NaN."""
+    try:
+        return np.frombuffer(b"".join(starmap(_pack_row, map(_numbers_of, records))), _ROW)
+    except struct.error:
+        # numpy reads None as NaN where it is told that the numbers are float64.
+        rows = np.empty(len(records), _ROW)
+        rows["at_s"], rows["seq"] = [record.at_s for record in records], [record.seq for record in records]
+        rows["values"] = np.array(list(map(_scalars_of, records)), np.float64)
+        return rows
 
 
-def _histogram_rows(histograms: list[Histogram | None]) -> tuple[HistogramRows, ...]:
+def _histogram_rows(histograms: Sequence[Histogram | None]) -> tuple[HistogramRows, ...]:
     """Group one field's histograms by their bounds."""
+    if not any(histograms):
+        return ()
     groups: dict[tuple[float, ...], list[int]] = {}
     for row, histogram in enumerate(histograms):
         if histogram is not None:

@@ -1,6 +1,6 @@
 """Fails when a method that the shell overrides, or relies on inside, is another than the one it was written against.
 
-Then read the new one beside streams/shell/batching_consumer.py and streams/shell/faust_app.py, and renew the digest.
+Then read the new one beside streams/shell (batching_consumer, consumer_thread, fetched, faust_app), renew the digest.
 """
 
 import hashlib
@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from aiokafka.consumer.fetcher import Fetcher, FetchResult
+from aiokafka.consumer.fetcher import Fetcher, FetchError, FetchResult, PartitionRecords
 from aiokafka.consumer.subscription_state import TopicPartitionState
 from aiokafka.producer.message_accumulator import MessageAccumulator, MessageBatch
 from aiokafka.producer.producer import AIOKafkaProducer
@@ -46,7 +46,17 @@ PINNED: dict[Callable[..., Any], str] = {
     App._on_partitions_revoked: "d5c895bbe57dc73a",
     App._on_partitions_assigned: "de932b7927db85b3",
     Recovery._resume_streams: "d986a6710c1aca98",
+    driver.AIOKafkaConsumerThread.getmany: "26fc5fc9f3b667e1",
+    Fetcher.fetched_records: "be4348896b9b66af",
+    Fetcher._create_fetch_waiter: "61d840568746477e",
+    Fetcher._notify: "d3a30d94f34fd3a0",
     FetchResult.getall: "3e717e30de5068d5",
+    FetchResult.check_assignment: "b5340df67e3f330f",
+    FetchResult.has_more: "a25ee8ab93405df6",
+    FetchResult._update_position: "83fb1473bf10027b",
+    FetchError.check_raise: "f03628e12d3f8d4e",
+    PartitionRecords.__init__: "8ec1c2ae6ea1af87",
+    PartitionRecords._unpack_records: "b803e6d46480732c",
     Fetcher._proc_fetch_request: "59bf948fff47eed5",
     TopicPartitionState.seek: "c20b56d7ba7b2872",
     TransactionManager.is_fatal_error: "7ac04ee86cfa38d6",

@@ -27,16 +27,16 @@ def taken(order: MergeOrder, *at_end: str) -> list[tuple[str, list[float]]]:
 
 def test_nothing_waits_when_the_other_topics_are_at_their_ends() -> None:
     order = MergeOrder(BOTH)
-    order.add("requests", messages("requests", 10, 20, 30))
+    order.add("requests", messages("requests", 10, 20, 30), 0)
     assert taken(order, "targets") == [("requests", [10, 20, 30])]
     assert len(order) == 0
 
 
 def test_a_small_topic_does_not_run_ahead_of_a_large_one() -> None:
     order = MergeOrder(BOTH)
-    order.add("targets", messages("targets", 0, 3, 60))
+    order.add("targets", messages("targets", 0, 3, 60), 0)
     assert taken(order, "targets") == [], "nothing of the requests has been seen yet"
-    order.add("requests", messages("requests", 0.1, 0.2, 1, 2, 3))
+    order.add("requests", messages("requests", 0.1, 0.2, 1, 2, 3), 0)
     assert taken(order, "targets") == [
         ("requests", [0.1, 0.2]),
         ("targets", [0]),
@@ -49,14 +49,14 @@ def test_a_small_topic_does_not_run_ahead_of_a_large_one() -> None:
 
 def test_one_second_is_not_cut_between_topics() -> None:
     order = MergeOrder(BOTH)
-    order.add("requests", messages("requests", 5.1, 5.9))
-    order.add("targets", messages("targets", 5.5))
+    order.add("requests", messages("requests", 5.1, 5.9), 0)
+    order.add("targets", messages("targets", 5.5), 0)
     assert sorted(taken(order)) == [("requests", [5.1, 5.9]), ("targets", [5.5])]
 
 
 def test_a_topic_of_which_nothing_was_seen_holds_all_others_back() -> None:
     order = MergeOrder(BOTH)
-    order.add("requests", messages("requests", 5))
+    order.add("requests", messages("requests", 5), 0)
     assert taken(order) == []
     order.clear()
     assert len(order) == 0

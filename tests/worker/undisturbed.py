@@ -29,7 +29,7 @@ async def undisturbed_decisions(pipeline: Pipeline) -> dict[str, list[ScalingDec
         order = MergeOrder(TELEMETRY_TOPICS)
         for topic, messages in telemetry.items():
             if partition in messages:
-                order.add(topic, messages[partition])
+                order.add(topic, messages[partition], 0)
         while (piece := order.take(TELEMETRY_TOPICS)) is not None:
             for effects in source.feed(*piece, now_s=0.0):
                 decisions[effects.endpoint].extend(effects.decisions)
