@@ -77,7 +77,9 @@ class FleetApi:
         self._session: aiohttp.ClientSession | None = None
 
     async def __aenter__(self) -> Self:
-        self._session = aiohttp.ClientSession(timeout=self._timeout)
+        # A kept connection that the server closes meanwhile would look like a lost answer.
+        connector = aiohttp.TCPConnector(force_close=True)
+        self._session = aiohttp.ClientSession(connector=connector, timeout=self._timeout)
         return self
 
     async def __aexit__(

@@ -9,7 +9,7 @@ from simulation.faults import FaultRequest
 from simulation.fleet import Fleet
 from simulation.journal import Journal, JournalEntry
 from simulation.scale_api import make_app
-from simulation.scale_target import Refused, ScaleTarget
+from simulation.scale_target import Refused, ScaleRequest, ScaleTarget
 
 SPEC_MAX = 100
 
@@ -36,6 +36,12 @@ class ServedFleet:
 
     def spec(self, endpoint: str) -> int:
         return self.endpoints[endpoint].target.target.spec_replicas
+
+    def meddle(self, endpoint: str, spec: int) -> None:
+        """Somebody else changes the count, past the API."""
+        target = self.endpoints[endpoint].target
+        version = target.target.resource_version
+        target.compare_and_set(ScaleRequest(spec_replicas=spec, resource_version=version))
 
     def entries(self, call: str, endpoint: str | None = None) -> list[JournalEntry]:
         every = self.fleet.journal.after(0)
