@@ -3,7 +3,8 @@
 Within a sub-step an engine's time is divided exactly: what prefill takes, decoding does not get. Prefill and decoding
 begin and end at their own instants, not at the sub-step's edges; slots and blocks that become free are given to waiting
 requests at the next edge, and a decoding step's time is that of the sequences that the sub-step began with and of
-those that joined, for the part of it that they were there.
+those that joined, for the part of it that they were there. Against an engine that is simulated step by step
+(tests/simulation/step_by_step.py), from idle to overload, time per token and in all are within 2 %, TTFT within 20 %.
 """
 
 from dataclasses import dataclass
@@ -14,7 +15,7 @@ from numpy.typing import NDArray
 from simulation.engine_model import EngineModel
 from simulation.serving.decoding import Decoding
 from simulation.serving.ledger import Ledger
-from simulation.serving.pace import decode_pace, prefill_share
+from simulation.serving.pace import decode_pace, prefill_share, ready_after_s, step_of_now
 from simulation.serving.preemption import newest
 from simulation.serving.prefill import Prefill, run_prefill
 from simulation.serving.rows import Floats, Groups, Rows, Whole, blocks_of, joined, no_rows, put, set_work, summed
@@ -103,16 +104,25 @@ class Engines:
         """Advance from `begin_s` to `end_s`; `entering` have their replica and come in order of their arrival."""
         if not (len(entering) or len(self.queue) or self.decoding.count.any()):
             return
-        entering["fresh"] = True
-        self._merge(no_rows(), entering)
-        share = prefill_share(self.model, self.decoding)
-        begun = self._prefill(begin_s, end_s - begin_s, share)
+        step_s = step_of_now(self.model, self.decoding)
+        share = prefill_share(self.model, step_s)
+        step_s *= self.slowness
+        self._enter(begin_s, entering, step_s)
+        begun = self._prefill(begin_s, end_s - begin_s, share, step_s)
         self._decode(begin_s, end_s - begin_s, begun, share)
-        self._reject(entering)
+        self._reject(end_s, entering)
         self._abort(end_s)
         self.decoding.measure()
         self._preempt()
         np.maximum(self.running_max, self.running(), out=self.running_max)
+
+    def _enter(self, begin_s: float, entering: Rows, step_s: Floats) -> None:
+        """New requests go to the end of their replica's queue."""
+        replica = entering["replica"]
+        wait_s = ready_after_s(self.decoding.mark[replica], entering["arrived_s"] - begin_s, step_s[replica])
+        entering["ready_s"] = entering["arrived_s"] + wait_s
+        entering["fresh"] = True
+        self._merge(no_rows(), entering)
 
     def _merge(self, first: Rows, last: Rows) -> None:
         """Put `first` before all others of their replica, and `last` behind."""
@@ -120,7 +130,7 @@ class Engines:
             rows = joined(first, self.queue, last)
             self.queue = rows.take(np.argsort(rows["replica"].astype(np.int16), kind="stable"))
 
-    def _prefill(self, begin_s: float, duration_s: float, share: Floats) -> _Begun:
+    def _prefill(self, begin_s: float, duration_s: float, share: Floats, step_s: Floats) -> _Begun:
         """Begin prompts in their order, for as long as there are slots and blocks, and work on them."""
         slots = np.where(self.hung, 0, self.model.max_num_seqs - self.decoding.count)
         groups = Groups(self.queue["replica"], self.replicas)
@@ -131,14 +141,14 @@ class Engines:
         fits = need <= (self.model.kv_blocks - self.decoding.blocks)[groups.replica]
         at, rows = at[fits], rows.compress(fits)
         groups = Groups(rows["replica"], self.replicas)
-        ready_s = np.maximum(rows["arrived_s"] - begin_s, 0.0)
+        ready_s = np.maximum(rows["ready_s"] - begin_s, 0.0)
         work_s = rows["work_s"] * self.slowness[groups.replica]
         run = run_prefill(ready_s, work_s, share, groups, duration_s)
         new = run.begins & np.isinf(rows["started_s"])
         self.queue["started_s"][at[new]] = begin_s + run.start_s[new]
         scheduled = new & (rows["preempted"] == 0)
-        queued_s = begin_s + run.start_s - rows["arrived_s"]
-        self.ledger.took("queue_ms", groups.replica[scheduled], queued_s[scheduled])
+        queued_s = begin_s + run.start_s - step_s[groups.replica] - rows["arrived_s"]
+        self.ledger.took("queue_ms", groups.replica[scheduled], np.maximum(queued_s[scheduled], 0.0))
         return _Begun(at=at, replica=groups.replica, work_s=work_s, run=run)
 
     def _decode(self, begin_s: float, duration_s: float, begun: _Begun, share: Floats) -> None:
@@ -217,15 +227,21 @@ class Engines:
         self.finished += len(rows)
         self.finished_tokens += int(output.sum())
 
-    def _reject(self, entering: Rows) -> None:
-        """What came in this sub-step was accepted, unless too many waited before it."""
+    def _reject(self, end_s: float, entering: Rows) -> None:
+        """What came in this sub-step is accepted, unless too many wait before it; what finds a slot and an engine
+        without a backlog does not wait."""
         accepted = self._per_replica(entering["replica"])
         tokens = self._per_replica(entering["replica"], entering["input"])
         if self.queue["fresh"].any():
             groups = Groups(self.queue["replica"], self.replicas)
             under_way = self._per_replica(self._under_way()["replica"])
+            is_waiting = np.isinf(self.queue["started_s"])
+            is_ready = self.queue["ready_s"] <= end_s
+            backlog = self._per_replica(groups.replica[is_waiting & is_ready])
+            passes = ~is_ready & (backlog[groups.replica] == 0)
+            passes &= groups.rank < (self.model.max_num_seqs - self.decoding.taken())[groups.replica]
             over = groups.rank - under_way[groups.replica] >= self.model.waiting_max
-            over &= self.queue["fresh"] & np.isinf(self.queue["started_s"])
+            over &= self.queue["fresh"] & is_waiting & ~passes
             rejected = self.queue.compress(over)
             accepted -= self._per_replica(rejected["replica"])
             tokens -= self._per_replica(rejected["replica"], rejected["input"])

@@ -9,11 +9,22 @@ from simulation.serving.decoding import Decoding
 from simulation.serving.rows import Floats, Rows, summed
 
 
-def prefill_share(model: EngineModel, decoding: Decoding) -> Floats:
-    """The part of an engine's time that prefill gets while there is any, shape (replicas,): all where nothing decodes;
-    else each step takes in `step_tokens` of prompts and gives each sequence a token."""
-    step_s = model.step_s(decoding.count.astype(float), decoding.context)
-    return np.where(decoding.count > 0, model.chunk_s / (model.chunk_s + step_s), 1.0)
+def step_of_now(model: EngineModel, decoding: Decoding) -> Floats:
+    """Seconds of a step of what decodes now, (replicas,), at full speed; 0 where nothing does."""
+    return np.where(decoding.count > 0, model.step_s(decoding.count.astype(float), decoding.context), 0.0)
+
+
+def prefill_share(model: EngineModel, step_s: Floats) -> Floats:
+    """The part of an engine's time that prefill gets while there is any, (replicas,): all where nothing decodes; else
+    each step takes in `step_tokens` of prompts and gives each sequence a token."""
+    return model.chunk_s / (model.chunk_s + step_s)
+
+
+def ready_after_s(mark: Floats, elapsed_s: Floats, step_s: Floats) -> Floats:
+    """How long what comes `elapsed_s` after the mark was read waits for the engine, all of one shape: the rest of the
+    step under way; and its first token comes at the end of a step that decodes as well, which is put before it."""
+    at = mark + elapsed_s / np.where(step_s > 0, step_s, 1.0)
+    return (np.ceil(at) - at + 1) * step_s
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

@@ -21,6 +21,7 @@ ROW = np.dtype(
         ("fresh", np.bool_),  # came in this sub-step
         ("arrived_s", np.float64),  # at the replica, s since the first second
         ("deadline_s", np.float64),  # its client goes away
+        ("ready_s", np.float64),  # its prefill can begin
         ("started_s", np.float64),  # its prefill began; infinite: it waits
         ("first_token_s", np.float64),  # NaN: not yet
         ("work_s", np.float64),  # engine seconds that its prefill still takes
