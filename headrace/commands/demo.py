@@ -1,6 +1,7 @@
 """`headrace demo`: the closed loop on this machine; `headrace demo engine`: the line with real engines."""
 
 import asyncio
+import webbrowser
 from collections.abc import Callable, Coroutine
 from datetime import UTC, datetime
 from pathlib import Path
@@ -14,6 +15,9 @@ from typer.core import TyperGroup
 from headrace.clock import BASE_VARIABLE, SPEED_VARIABLE
 from headrace.demo.console import open_console, say
 from headrace.demo.engine.show import run_show as run_engines
+from headrace.demo.fleet.line import FleetPlan
+from headrace.demo.fleet.report import page_of
+from headrace.demo.fleet.show import run_show as run_fleet
 from headrace.demo.folder import new_folder
 from headrace.demo.plan import DemoPlan
 from headrace.exit_codes import CannotRunError, ExitCode
@@ -23,7 +27,7 @@ from headrace.settings import LocalKafkaSettings, ProcessSettings
 from sinks.errors import StorageError
 from wire.admin import TopicsError
 
-_DEFAULT = "engine"
+_DEFAULT = "fleet"
 
 S = TypeVar("S", bound="DemoSettings")
 
@@ -57,6 +61,19 @@ class DemoSettings(LocalKafkaSettings, ProcessSettings):
     )
 
 
+class FleetDemoSettings(DemoSettings):
+    """The closed loop."""
+
+    section: ClassVar[str] = "demo"
+
+    seconds: int = Field(
+        120, ge=10, le=3600, description="How long the traffic lasts, real seconds; starting and counting come on top."
+    )
+    speed: float = Field(10.0, ge=1, le=60, description="Event seconds in a real one, of the whole line.")
+    no_actuator: bool = Field(False, description="Leave the actuator out: nothing that is decided is carried out.")
+    open: bool = Field(False, description="Open the page in a browser at the end.")
+
+
 class EngineSettings(DemoSettings):
     """The line with real engines."""
 
@@ -73,6 +90,52 @@ _EXITS = [
     ExitCode.CHILD_ENDED,
     ExitCode.INTERRUPTED,
 ]
+
+
+@settings_command(app, FleetDemoSettings, name="fleet", exits=_EXITS)
+def fleet(settings: FleetDemoSettings) -> ExitCode:
+    """Show the closed loop at work, in about two and a half minutes: a fleet that follows its load, and says why.
+
+    Three endpoints of a simulated fleet are sent requests: one is idle, then gets a hundred times the load within
+    seconds, and is idle again; one has the bursts of a real code service; one is steady. Their telemetry goes through a
+    real Kafka to two workers, whose decisions an actuator carries out on the fleet. Time runs ten times faster: twenty
+    minutes of traffic take two.
+
+    In the end every row of every topic is counted in Kafka and in the Delta tables, and it is told how the burst was
+    followed, what it cost, and how to ask why. A page with the plots lies in the run's folder.
+
+    `headrace demo engine` shows the line with real engines instead; it has flags of its own (--help).
+
+    Ctrl-C at any moment ends every process. The data stays in its folder, which is named at the beginning and the end;
+    remove it when you have seen enough.
+
+    Example:
+        headrace demo
+        headrace demo --no-actuator
+
+    Needs Java and Maven, or a Kafka at --bootstrap.
+    """
+    return run_process("demo", settings, _serve_fleet)
+
+
+async def _serve_fleet(process: Process[FleetDemoSettings]) -> ExitCode:
+    settings = process.settings
+
+    async def show(plan: DemoPlan, console: Console) -> ExitCode:
+        whole = FleetPlan(
+            kafka=plan.kafka,
+            data=plan.data,
+            clock=plan.clock,
+            seconds=float(settings.seconds),
+            speed=settings.speed,
+            acts=not settings.no_actuator,
+        )
+        code = await run_fleet(whole, console)
+        if settings.open:
+            await asyncio.to_thread(webbrowser.open, page_of(plan.data).as_uri())
+        return code
+
+    return await _serve(process, show)
 
 
 @settings_command(app, EngineSettings, name="engine", exits=_EXITS)
@@ -124,7 +187,7 @@ async def _serve(process: Process[S], show: Callable[[DemoPlan, Console], Corout
     finally:
         telling.cancel()
         say(console, f"\ndata: {data}")
-        for name, folder in (("logs", data / "logs"), ("tables", Path(plan.tables.address))):
+        for name, folder in (("logs", data / "logs"), ("tables", Path(plan.tables.address)), ("page", page_of(data))):
             if folder.exists():
                 say(console, f"{name}: {folder}")
     return codes[0] if codes else ExitCode.INTERRUPTED

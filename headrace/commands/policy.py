@@ -7,6 +7,7 @@ import typer
 from pydantic import Field
 
 from decisions.chain import policy_hash
+from headrace.clock import Clock
 from headrace.exit_codes import CannotRunError, ExitCode
 from headrace.flags import POSITIONAL, new_app, settings_command
 from headrace.one_shot import ask_kafka
@@ -80,7 +81,8 @@ def apply(settings: ApplySettings) -> ExitCode:
         raise CannotRunError(f"--delete: {', '.join(contradicted)}, allowed: endpoints without a file in the folder")
     for note in loaded.notes if loaded else ():
         typer.echo(f"{note} (note)")
-    work = publish(settings.access(), settings.topic_names, policies, settings.delete)
+    clock = Clock.from_environment()
+    work = publish(settings.access(), settings.topic_names, policies, settings.delete, clock)
     _tell(ask_kafka(settings.bootstrap, work))
     return ExitCode.OK
 

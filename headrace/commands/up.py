@@ -77,7 +77,7 @@ async def _run(process: Process[UpSettings], data: Path, policies: PolicyFolder 
         bootstrap = await stack.start_kafka(settings.bootstrap)
         typer.echo(f"kafka: {bootstrap}")
         if policies is not None:
-            await publish(settings.access_to(bootstrap), settings.topic_names, policies.policies)
+            await publish(settings.access_to(bootstrap), settings.topic_names, policies.policies, clock=process.clock)
             typer.echo(f"policies: {', '.join(policy.endpoint for policy in policies.policies)}")
         started = [await stack.start_sink(_tables(settings, data))]
         started += [await stack.start_worker(number) for number in range(settings.workers)]

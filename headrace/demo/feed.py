@@ -6,14 +6,17 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
+import pyarrow as pa
+
 from records.decisions import ScalingDecision
 from records.signals import EndpointSignal
-from records.telemetry import RequestSample
 from wire.batches import JsonRun, decode_batch
+from wire.delta_schemas import to_table
 from wire.kafka import KafkaAccess, open_consumer, started
 from wire.topics import TopicNames
 
-TOPICS_READ = ("telemetry.requests", "signals", "decisions.scaling")
+SAMPLES = "telemetry.requests"
+TOPICS_READ = (SAMPLES, "signals", "decisions.scaling")
 POLL_MS = 200
 
 
@@ -34,12 +37,22 @@ class Tick:
 
 
 class Feed:
-    """Reads committed records from the beginning; `on_tick` gets each tick once, an endpoint's in order."""
+    """Reads committed records from the beginning.
 
-    def __init__(self, access: KafkaAccess, names: TopicNames, on_tick: Callable[[Tick], None]) -> None:
+    `on_tick` gets each tick once, an endpoint's in order; `on_samples` the samples, as rows of their Delta table.
+    """
+
+    def __init__(
+        self,
+        access: KafkaAccess,
+        names: TopicNames,
+        on_tick: Callable[[Tick], None],
+        on_samples: Callable[[pa.Table], None] = lambda table: None,
+    ) -> None:
         self._access = access
         self._names = names
         self._on_tick = on_tick
+        self._on_samples = on_samples
         self._signals: dict[tuple[str, int], EndpointSignal] = {}
         self._decisions: dict[tuple[str, int], ScalingDecision] = {}
         self._newest: dict[str, int] = {}
@@ -68,20 +81,32 @@ class Feed:
         """Return when the tick `at_s` or a later one of each was decided."""
         await self._until([f"endpoint {name}" for name in endpoints], at_s)
 
+    async def until_sampled_anywhere(self, endpoints: Iterable[str], at_s: int) -> None:
+        """Return when some replica of each has told of the second `at_s` or a later one."""
+        await self._until([f"samples of {name}" for name in endpoints], at_s)
+
     async def _until(self, names: list[str], at_s: int) -> None:
         async with self._changed:
             await self._changed.wait_for(lambda: all(self._newest.get(name, -1) >= at_s for name in names))
 
     def _read(self, topic: str, partition: int, messages: list[Any]) -> None:
-        for run in decode_batch(topic, partition, messages).runs:
-            if isinstance(run, JsonRun):  # what our own collectors and workers write
+        decoded = decode_batch(topic, partition, messages)
+        if topic == SAMPLES:
+            self._keep_samples(to_table(decoded))
+            return
+        for run in decoded.runs:
+            if isinstance(run, JsonRun):  # what our own workers write
                 for record in run.records:
                     self._keep(record)
 
+    def _keep_samples(self, table: pa.Table) -> None:
+        for key, begin in (("replica", "replica"), ("endpoint", "samples of")):
+            for row in table.group_by(key).aggregate([("at_s", "max")]).to_pylist():
+                self._see(f"{begin} {row[key]}", row["at_s_max"])
+        self._on_samples(table)
+
     def _keep(self, record: object) -> None:
         match record:
-            case RequestSample(replica=replica, at_s=at_s):
-                self._see(f"replica {replica}", at_s)
             case EndpointSignal(endpoint=endpoint, at_s=at_s):
                 self._signals[endpoint, at_s] = record
             case ScalingDecision(endpoint=endpoint, at_s=at_s):

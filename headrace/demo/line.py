@@ -6,6 +6,7 @@ from pathlib import Path
 from signal import SIGTERM
 
 from headrace.children import Child, Children
+from headrace.clock import Clock
 from headrace.demo.console import Say
 from headrace.demo.plan import DemoPlan
 from headrace.exit_codes import CannotRunError, ExitCode
@@ -28,6 +29,7 @@ class DemoLine:
         self._say = say
         self._sink: Child | None = None
         self._workers: list[Child] = []
+        self._clock = plan.clock
         self.stack = LocalStack(plan.kafka, plan.data, children, plan.clock)
 
     @property
@@ -43,12 +45,19 @@ class DemoLine:
         self._say("kafka: starting (the first start on a machine fetches its jars)")
         self._say(f"kafka: {await self.stack.start_kafka(self._plan.kafka.bootstrap)}")
 
+    def use_clock(self, clock: Clock) -> None:
+        """Give another clock to all that is started from now on; the topics were made for one that is not real."""
+        bootstrap = self.stack.bootstrap
+        self._clock = clock
+        self.stack = LocalStack(self._plan.kafka, self._plan.data, self._children, clock)
+        self.stack.bootstrap = bootstrap
+
     async def publish_policies(self, texts: Mapping[str, str]) -> None:
         """Write each endpoint's YAML into the demo's folder and publish it, as `headrace policy apply` does."""
         folder = self._plan.data / "policies"
         await asyncio.to_thread(write_files, folder, {f"{name}.yaml": text for name, text in texts.items()})
         policies = load_folder(folder).policies
-        await publish(self.access, self._plan.names, policies)
+        await publish(self.access, self._plan.names, policies, clock=self._clock)
         self._say(f"policies: {', '.join(policy.endpoint for policy in policies)}, written to {folder}")
 
     async def start_sink_and_workers(self) -> None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import msgspec
 from aiokafka import TopicPartition
 
+from headrace.clock import Clock
 from headrace.exit_codes import CannotRunError, ExitCode
 from records.policy import EndpointPolicy
 from wire.codec import DecodeError, decode, encode
@@ -15,6 +16,7 @@ from wire.kafka import KafkaAccess, open_admin, open_consumer, open_producer, st
 from wire.topics import TopicNames
 
 TOPIC = "policies"
+REAL = Clock()
 READ_S = 60.0
 """Longest time for reading the topic: it holds one record an endpoint, and what compaction has not removed yet."""
 
@@ -76,9 +78,16 @@ def _take(found: dict[str, EndpointPolicy | None], key: bytes | None, value: byt
 
 
 async def publish(
-    access: KafkaAccess, names: TopicNames, policies: Iterable[EndpointPolicy], delete: Iterable[str] = ()
+    access: KafkaAccess,
+    names: TopicNames,
+    policies: Iterable[EndpointPolicy],
+    delete: Iterable[str] = (),
+    clock: Clock = REAL,
 ) -> Changes:
-    """Publish the policies that differ from those on the topic, and a null for each endpoint of `delete`."""
+    """Publish the policies that differ from those on the topic, and a null for each endpoint of `delete`.
+
+    Their timestamps are those of `clock`: on a line with another clock than the real one they must be its own.
+    """
     before = await published_policies(access, names)
     wanted = {policy.endpoint: policy for policy in policies}
     created = tuple(endpoint for endpoint in wanted if endpoint not in before)
@@ -90,9 +99,16 @@ async def publish(
     deleted = tuple(endpoint for endpoint in delete if endpoint in before)
     async with started(open_producer(access)) as producer:
         for endpoint in (*created, *changed):
-            await producer.send_and_wait(names.real(TOPIC), encode(wanted[endpoint]), key=endpoint.encode())
+            await producer.send_and_wait(
+                names.real(TOPIC),
+                encode(wanted[endpoint]),
+                key=endpoint.encode(),
+                timestamp_ms=int(clock.now_s() * 1000),
+            )
         for endpoint in deleted:
-            await producer.send_and_wait(names.real(TOPIC), None, key=endpoint.encode())
+            await producer.send_and_wait(
+                names.real(TOPIC), None, key=endpoint.encode(), timestamp_ms=int(clock.now_s() * 1000)
+            )
     return Changes(
         created=created,
         changed=changed,

@@ -1,0 +1,104 @@
+"""The closed loop from its first process to its summary."""
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from rich.console import Console
+
+from headrace.children import Children
+from headrace.demo.audit import TopicAudit
+from headrace.demo.console import say
+from headrace.demo.feed import Feed, Tick
+from headrace.demo.fleet.line import FleetLine, FleetPlan
+from headrace.demo.fleet.memory import MemoryWatch
+from headrace.demo.fleet.report import Report, tell_report
+from headrace.demo.fleet.screen import Screen, Standing, open_screen
+from headrace.demo.fleet.script import BURST, ENDPOINTS
+from headrace.demo.fleet.served import Served
+from headrace.demo.fleet.watch import Watch
+from headrace.demo.guards import REFRESH_S, guarded, in_time
+from headrace.demo.settle import settle
+from headrace.exit_codes import ExitCode
+
+TICK_S = 5
+
+
+@dataclass(frozen=True, kw_only=True)
+class Played:
+    """What came of the run: what the clients got by endpoint, the first second of traffic, the rows by topic."""
+
+    served: Mapping[str, Served]
+    first_s: int
+    audits: list[TopicAudit]
+
+
+async def run_show(plan: FleetPlan, console: Console) -> ExitCode:
+    """All of it; INCOMPLETE where the count at the end is not as it must be.
+
+    Raises CannotRunError, KafkaError, StorageError.
+    """
+    async with Children(plan.data / "logs") as children:
+        line = FleetLine(plan, children, lambda text: say(console, text))
+        memory = MemoryWatch()
+        watching = asyncio.create_task(memory.run())
+        try:
+            await line.start()
+            with open_screen(console) as screen:
+                watch = Watch(line.policies)
+
+                def on_tick(tick: Tick) -> None:
+                    watch.tick(tick)
+                    screen.show_tick(tick)
+
+                feed = Feed(line.line.access, plan.names, on_tick, watch.samples)
+                played = await guarded(_play(line, feed, watch, screen), children.watch(), feed.run())
+        finally:
+            watching.cancel()
+        report = Report(
+            plan=line.plan,
+            policies=line.policies,
+            served=played.served,
+            first_s=played.first_s,
+            audits=played.audits,
+            memory=memory,
+            bootstrap=line.line.bootstrap,
+        )
+        return await asyncio.to_thread(tell_report, console, report)
+
+
+async def _play(line: FleetLine, feed: Feed, watch: Watch, screen: Screen) -> Played:
+    """The traffic with everything running, then the end in order, then the count."""
+    names = [one.name for one in ENDPOINTS]
+    first_s = await line.start_fleet()
+    last_s = first_s + line.plan.event_s - 1
+    await _perform(line, first_s, watch, screen)
+    await in_time(feed.until_sampled_anywhere(names, last_s), "samples of the last second")
+    served = await line.drain_fleet()
+    # A tick falls due by the clock, too, where no more samples come.
+    await in_time(feed.until_ticked(names, last_s // TICK_S * TICK_S), "decisions on the last samples")
+    await line.drain_deciders()
+    audits = await settle(line.plan, line.line.access, line.line.drain_sink)
+    return Played(served=served, first_s=first_s, audits=audits)
+
+
+async def _perform(line: FleetLine, first_s: int, watch: Watch, screen: Screen) -> None:
+    """Return when the traffic's time is over."""
+    clock, seconds = line.plan.clock, line.plan.event_s
+    while (done_s := clock.now_s() - first_s) < seconds:
+        standing = Standing(
+            done_s=done_s,
+            seconds=seconds,
+            phase=_phase(done_s, seconds),
+            now_s=clock.now_s(),
+            endpoints=watch.standings(),
+        )
+        screen.show_standing(standing)
+        await asyncio.sleep(REFRESH_S)
+
+
+def _phase(done_s: float, seconds: float) -> str:
+    """In the words of the burst."""
+    if done_s < BURST.begins_s(seconds):
+        return "before the burst"
+    return "burst" if done_s < BURST.ends_s(seconds) + BURST.ramp_s else "after the burst"

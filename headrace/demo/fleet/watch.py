@@ -1,0 +1,55 @@
+"""Follows the endpoints through the feed, and tells how each one stands now."""
+
+from collections.abc import Sequence
+
+import pyarrow as pa
+
+from headrace.demo.feed import Tick
+from headrace.demo.fleet.samples import SampleTally
+from headrace.demo.fleet.screen import EndpointStanding
+from records.enums import ScalingAction
+from records.policy import EndpointPolicy
+
+OVER_S = 10
+"""Seconds that a rate and a p95 are taken over, and how far behind the newest one they end: all have reported then."""
+SETTLED_S = 2
+KEPT_S = 60
+
+
+class Watch:
+    """`tick` and `samples` take what the feed reads."""
+
+    def __init__(self, policies: Sequence[EndpointPolicy]) -> None:
+        self._policies = policies
+        self._tally = SampleTally()
+        self._newest: dict[str, Tick] = {}
+        self._changed: dict[str, Tick] = {}
+
+    def tick(self, tick: Tick) -> None:
+        self._newest[tick.endpoint] = tick
+        if tick.decision.action is not ScalingAction.HOLD:
+            self._changed[tick.endpoint] = tick
+
+    def samples(self, table: pa.Table) -> None:
+        self._tally.add(table)
+        newest = [self._tally.newest(policy.endpoint) for policy in self._policies]
+        self._tally.forget_before(max((second for second in newest if second is not None), default=0) - KEPT_S)
+
+    def standings(self) -> list[EndpointStanding]:
+        """One for each policy, in their order."""
+        return [self._standing(policy) for policy in self._policies]
+
+    def _standing(self, policy: EndpointPolicy) -> EndpointStanding:
+        name = policy.endpoint
+        newest = self._tally.newest(name)
+        end_s = 0 if newest is None else newest + 1 - SETTLED_S
+        known = [found for second, found in self._tally.of(name).items() if end_s - OVER_S <= second < end_s]
+        return EndpointStanding(
+            name=name,
+            requests_per_s=sum(one.arrivals + one.rejections for one in known) / len(known) if known else None,
+            in_flight=sum(one.in_flight for one in known) / len(known) if known else None,
+            ttft_p95_ms=self._tally.ttft_p95_ms(name, end_s - OVER_S, end_s),
+            slo_ms=policy.slo.ttft_p95_ms,
+            newest=self._newest.get(name),
+            changed=self._changed.get(name),
+        )

@@ -1,0 +1,34 @@
+"""Delta tables of records that a test makes, without Kafka: for what reads them."""
+
+from collections import defaultdict
+from collections.abc import Iterable
+from pathlib import Path
+
+import msgspec
+import numpy as np
+from deltalake import write_deltalake
+
+from sinks.root import TableRoot, table_name
+from wire.batches import DecodedBatch, JsonRun
+from wire.delta_schemas import DEAD_LETTERS, delta_schema, to_table
+from wire.topics import TOPICS, topic_of
+
+
+def write_tables(folder: Path, records: Iterable[msgspec.Struct]) -> TableRoot:
+    """One table for each topic, those without records empty."""
+    by_topic: defaultdict[str, list[msgspec.Struct]] = defaultdict(list)
+    for record in records:
+        by_topic[topic_of(record)].append(record)
+    for topic in (*TOPICS, DEAD_LETTERS):
+        path = folder / table_name(topic)
+        path.mkdir(parents=True)
+        found = by_topic[topic]
+        table = to_table(_batch(topic, found)) if found else delta_schema(topic).empty_table()
+        write_deltalake(str(path), table)
+    return TableRoot(address=str(folder))
+
+
+def _batch(topic: str, records: list[msgspec.Struct]) -> DecodedBatch:
+    count = len(records)
+    run = JsonRun(records=records, offsets=np.arange(count), received_s=np.full(count, 1.8e9))
+    return DecodedBatch(topic=topic, kafka_topic=topic, partition=0, runs=[run], errors=[], next_offset=count)
