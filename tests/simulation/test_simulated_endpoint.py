@@ -1,96 +1,17 @@
-"""A whole endpoint second by second: what it reports is what happened, and the same calls give the same bytes."""
+"""A whole endpoint second by second: what it reports is what happened."""
 
 from collections import Counter
-from collections.abc import Callable, Sequence
-from typing import Any
 
-import hypothesis.strategies as st
-import msgspec
 import pytest
-from hypothesis import HealthCheck, given, settings
 
-from records.enums import ReplicaState, Source
+from records.enums import Source
 from records.telemetry import GpuSample, ReplicaChanged, RequestSample, TargetObserved
 from simulation.faults import FaultKind, FaultRequest
 from simulation.lifecycle import REPEAT_S
 from simulation.reporting_faults import ReportFaultKind
-from simulation.scale_target import Accepted, DrainRequest, Refused, ScaleRequest
-from simulation.scenario import (
-    EndpointSpec,
-    EngineSpec,
-    LengthsSpec,
-    RatePoint,
-    ReportsSpec,
-    StartupSpec,
-    TrafficSpec,
-)
-from simulation.simulated_endpoint import SimulatedEndpoint
-from wire.codec import encode
-
-FIRST_S = 1_700_000_000
-START_S = 10.0
-
-
-def a_spec(rate: float = 20.0, replicas: int = 2, **changes: Any) -> EndpointSpec:
-    spec = EndpointSpec(
-        endpoint="chat",
-        engine=EngineSpec(model="llama-3.1-8b", hardware="H100"),
-        startup=StartupSpec(median_seconds=START_S, spread=0.0),
-        traffic=TrafficSpec(
-            lengths=LengthsSpec(like="conversation"),
-            rate=(RatePoint(second=0.0, requests_per_second=rate),),
-            patience_seconds=20.0,
-        ),
-        replicas=replicas,
-        max_replicas=20,
-    )
-    return msgspec.structs.replace(spec, **changes)
-
-
-class Run:
-    """An endpoint that is advanced; `told` has the records of all its seconds."""
-
-    def __init__(self, spec: EndpointSpec | None = None, seed: int = 1, instance: str = "i") -> None:
-        self.endpoint = SimulatedEndpoint(spec or a_spec(), seed=seed, instance=instance, first_s=FIRST_S)
-        self.told: list[Any] = []
-
-    @property
-    def now_s(self) -> int:
-        """The next second, from the start on."""
-        return self.endpoint.newest_s + 1 - FIRST_S
-
-    def until(self, second: int) -> list[Any]:
-        """Advance up to `second`, that one not; what was told meanwhile."""
-        begin = len(self.told)
-        while self.now_s < second:
-            self.told += self.endpoint.advance(FIRST_S + self.now_s)
-        return self.told[begin:]
-
-    def scale(self, spec: int) -> None:
-        version = self.endpoint.target.target.resource_version
-        request = ScaleRequest(spec_replicas=spec, resource_version=version)
-        assert isinstance(self.endpoint.target.compare_and_set(request), Accepted)
-
-    def mark(self, *replicas: str, deadline_s: float = 30.0) -> None:
-        self.endpoint.target.mark(DrainRequest(replicas=replicas, deadline_s=deadline_s), FIRST_S + self.now_s)
-
-    def fault(self, kind: FaultKind, replica: str | None = None, **changes: Any) -> None:
-        request = msgspec.structs.replace(FaultRequest(kind=kind, replica=replica), **changes)
-        assert self.endpoint.bring_about(request) is None
-
-    def of(self, kind: type[Any], records: Sequence[Any] | None = None) -> list[Any]:
-        return [record for record in (self.told if records is None else records) if isinstance(record, kind)]
-
-    def engine_samples(self, records: Sequence[Any] | None = None) -> list[RequestSample]:
-        return [sample for sample in self.of(RequestSample, records) if sample.source is Source.ENGINE]
-
-    def states(self, replica: str) -> list[tuple[int, str, str]]:
-        """Each entered state of a replica: when, what, and its restarts."""
-        changes = [change for change in self.of(ReplicaChanged) if change.replica == replica]
-        entered: dict[tuple[str, str], int] = {}
-        for change in changes:
-            entered.setdefault((change.state, change.epoch.rpartition("/")[2]), change.at_s - FIRST_S)
-        return [(at_s, state, restarts) for (state, restarts), at_s in entered.items()]
+from simulation.scale_target import Refused
+from simulation.scenario import ReportsSpec
+from tests.simulation.endpoint_runs import FIRST_S, Run, a_spec
 
 
 def test_every_replica_and_gpu_is_told_each_second_once() -> None:
@@ -321,100 +242,3 @@ def test_seconds_are_simulated_once_and_in_order() -> None:
     for wrong in (FIRST_S + 2, FIRST_S + 4):
         with pytest.raises(ValueError, match=f"second: {wrong}, the next one is {FIRST_S + 3}"):
             run.endpoint.advance(wrong)
-
-
-def troubled(run: Run) -> bytes:
-    """A run with calls and faults, as bytes."""
-    run.until(5)
-    run.scale(5)
-    run.until(20)
-    run.fault(FaultKind.DIE, "chat-1")
-    run.fault(FaultKind.REPORTS_LATE, None, share=0.5)
-    run.mark("chat-0", deadline_s=3.0)
-    run.scale(3)
-    run.until(50)
-    return b"\n".join(encode(record) for record in run.told)
-
-
-def test_the_same_seed_and_calls_give_the_same_bytes() -> None:
-    assert troubled(Run()) == troubled(Run())
-
-
-@pytest.mark.parametrize("other", [lambda: Run(seed=2), lambda: Run(instance="j")])
-def test_another_seed_or_instance_gives_others(other: Callable[[], Run]) -> None:
-    assert troubled(Run()) != troubled(other())
-
-
-def test_the_requests_are_the_same_however_many_replicas_there_are() -> None:
-    few, many = Run(a_spec(replicas=1)), Run(a_spec(replicas=6))
-    for run in (few, many):
-        run.until(30)
-    offered = [
-        [row.arrivals + row.rejections for row in run.endpoint.summary.told(0)["seconds"]] for run in (few, many)
-    ]
-    assert offered[0] == offered[1]
-    assert few.endpoint.summary.outcomes.ttft_within_slo < many.endpoint.summary.outcomes.ttft_within_slo
-
-
-CALLS = st.sampled_from(["scale", "mark", "die", "hang", "resume", "slow", "fail_starts"])
-
-
-@settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-@given(
-    steps=st.lists(st.tuples(CALLS, st.integers(0, 5), st.integers(1, 10)), max_size=6),
-    rate=st.sampled_from([0.5, 20.0, 120.0]),
-    seed=st.integers(0, 2**32),
-)
-def test_whatever_is_called_requests_are_conserved_and_records_are_true(
-    steps: list[tuple[str, int, int]], rate: float, seed: int
-) -> None:
-    run = Run(a_spec(rate=rate), seed=seed)
-    for call, number, seconds in steps:
-        names = list(run.endpoint.replica_names)
-        match call:
-            case "scale":
-                run.scale(number)
-            case "mark" if names:
-                run.mark(names[number % len(names)], deadline_s=float(number))
-            case "fail_starts":
-                run.fault(FaultKind.FAIL_STARTS, count=max(1, number))
-            case kind:
-                serving = [replica for replica in names if run.states(replica)[-1:] and _serves(run, replica)]
-                if serving:
-                    run.fault(FaultKind(kind) if kind != "mark" else FaultKind.RESUME, serving[number % len(serving)])
-        for _ in range(seconds):
-            run.until(run.now_s + 1)
-            told = run.endpoint.summary.told()
-            assert told["arrivals"] == sum(told[name] for name in ("completions", "aborted", "errors", "inflight"))
-            assert told["first_tokens"] <= told["arrivals"]
-    _check_records(run)
-
-
-def _serves(run: Run, replica: str) -> bool:
-    newest = [change.state for change in run.of(ReplicaChanged) if change.replica == replica][-1]
-    return newest in (ReplicaState.READY, ReplicaState.DRAINING)
-
-
-def _check_records(run: Run) -> None:
-    """Samples come from replicas that said they serve, in the epoch that they said; the target counts what is told."""
-    identities = Counter(
-        (s.replica, s.epoch, s.source, s.reporter, s.at_s) for s in run.of(RequestSample) if s.source is Source.ENGINE
-    )
-    assert set(identities.values()) <= {1}
-    by_second: dict[int, list[Any]] = {}
-    for record in run.told:
-        by_second.setdefault(record.at_s, []).append(record)
-    states: dict[str, tuple[str, str]] = {}
-    for second in sorted(by_second):
-        for change in run.of(ReplicaChanged, by_second[second]):
-            states[change.replica] = (change.state, change.epoch)
-        serving = {
-            (replica, epoch)
-            for replica, (state, epoch) in states.items()
-            if state in (ReplicaState.READY, ReplicaState.DRAINING)
-        }
-        assert {(s.replica, s.epoch) for s in run.engine_samples(by_second[second])} == serving
-        for target in run.of(TargetObserved, by_second[second]):
-            kinds = Counter(state for state, _ in states.values() if state != ReplicaState.GONE)
-            assert target.status_replicas == sum(kinds.values())
-            assert target.ready_replicas == kinds[ReplicaState.READY]
