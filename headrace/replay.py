@@ -9,11 +9,11 @@ from dataclasses import dataclass, field
 import msgspec
 import numpy as np
 
-from headrace.replay_controller import ReplayController
 from headrace.replay_lines import BadLine, ClockLine, Line, MemoryLine, RecordLine, read_line
 from records.enums import BadInput
 from records.memory import ControllerMemory
 from records.policy import EndpointPolicy
+from streams.controller.controller import PartitionController
 from streams.endpoints.effects import TickEffects
 from wire.codec import DecodeError, encode
 
@@ -52,7 +52,7 @@ class Replay:
         self._source = source
         self._eager = eager
         self._memories: list[ControllerMemory] = []
-        self._controller: ReplayController | None = None
+        self._controller: PartitionController | None = None
         self._run = _Run()
         self._lines_of: dict[str, int] = {}
         self._number = 0
@@ -75,18 +75,18 @@ class Replay:
         """The input is at its end: ticks up to the last `received_s` run with what is there."""
         self._feed()
         if self._received_s and self._last_tick is None:
-            self._out(self._started.ticks_up_to(self._received_s))
+            self._out(self._started.advance(self._received_s))
         self._out(self._started.finish(self._last_tick))
 
     @property
-    def _started(self) -> ReplayController:
+    def _started(self) -> PartitionController:
         return self._controller or self._start({})
 
-    def _start(self, first: dict[str, object]) -> ReplayController:
+    def _start(self, first: dict[str, object]) -> PartitionController:
         """Memory comes before everything else; `first` are the file's own policies where it holds any, and take the
         place of those given."""
         policies: dict[str, object] = {policy.endpoint: policy for policy in self._policies} | first
-        controller = self._controller = ReplayController(0, lambda endpoint: True)
+        controller = self._controller = PartitionController(0, lambda endpoint: True)
         kept = [policy for policy in policies.values() if isinstance(policy, EndpointPolicy)]
         controller.restore(self._memories, kept, policies_read_to=self._lines_of.get("policies", 0) if first else 0)
         return controller
@@ -101,7 +101,7 @@ class Replay:
                 self._last_tick = last_tick
                 self._received_s = max(self._received_s, received_s)
                 self._latest_s = max(self._latest_s, received_s)
-                self._out(self._started.ticks_up_to(received_s))
+                self._out(self._started.advance(received_s))
             case MemoryLine(memory=memory):
                 if self._controller is None:
                     self._memories.append(memory)
@@ -162,7 +162,7 @@ class Replay:
             return
         self._feed()
         if not self._controller.is_rebuilding:
-            self._out(self._controller.ticks_up_to(received_s))
+            self._out(self._controller.advance(received_s))
 
     def _received(self, line: RecordLine) -> float:
         """The line's own, else a second after the record's; a policy without one comes when the line before did."""

@@ -4,8 +4,9 @@ What comes out is a function of the records of each topic in log order and of wh
 tick. How the log was cut into polls, and the order among topics between two ticks, changes nothing.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from heapq import merge
 from itertools import pairwise
 
 import numpy as np
@@ -133,15 +134,21 @@ class PartitionController:
         rebuild.hold(run, self._registry.new_rows(run))
         return self._end_rebuild(rebuild) if rebuild.is_complete else []
 
-    def advance(self, now_s: float) -> list[TickEffects]:
-        """Let time pass up to `now_s`: every input topic was fed to its end as of then. Going back does nothing."""
-        effects = [] if self._rebuild is None else self._end_rebuild(self._rebuild)
-        if now_s > self._processed_s:
-            passed = now_s // TICK_S > self._processed_s // TICK_S
-            self._pass_time(now_s)
-            if passed:
-                effects += _in_order(self._ticks_by_time(0))
-        return effects
+    def advance(self, now_s: float) -> Iterator[TickEffects]:
+        """Let time pass up to `now_s`: every input topic was fed to its end as of then. Going back does nothing.
+
+        Each tick is made when it is asked for, since a week of them need not be in memory at once; take them all
+        before anything else is called.
+        """
+        if self._rebuild is not None:
+            yield from self._end_rebuild(self._rebuild)
+        if now_s <= self._processed_s:
+            return
+        passed = now_s // TICK_S > self._processed_s // TICK_S
+        self._pass_time(now_s)
+        if passed:
+            by_endpoint = [self._due_ticks(state) for state in self._registry.states.values()]
+            yield from merge(*by_endpoint, key=lambda effects: (effects.at_s, effects.endpoint))
 
     def finish(self, last_tick: int | None = None) -> list[TickEffects]:
         """The end of a replay: ticks up to `last_tick`, else up to the processing time, run with what is there."""
@@ -213,11 +220,12 @@ class PartitionController:
         return due
 
     def _ticks_by_time(self, row: int) -> list[_Due]:
-        due = []
-        for state in self._registry.states.values():
-            while state.is_due(self._processed_s):
-                due.append(_Due(row, self._tick(state)))
-        return due
+        states = self._registry.states.values()
+        return [_Due(row, effects) for state in states for effects in self._due_ticks(state)]
+
+    def _due_ticks(self, state: EndpointState) -> Iterator[TickEffects]:
+        while state.is_due(self._processed_s):
+            yield self._tick(state)
 
     def _tick(self, state: EndpointState) -> TickEffects:
         return self._maker.make(state, TickMoment(self._processed_s, dict(self._positions)))
@@ -239,11 +247,7 @@ class PartitionController:
     def _end_rebuild(self, rebuild: Rebuild) -> list[TickEffects]:
         """The windows are as they were after each endpoint's last tick: go on from there."""
         self._rebuild = None
-        due = []
-        for state in self._registry.states.values():
-            while state.is_due(self._processed_s):
-                due.append(_Due(0, self._tick(state)))
-        effects = _in_order(due)
+        effects = _in_order(self._ticks_by_time(0))
         for run in rebuild.waiting:
             effects += self._read(run)
         return effects

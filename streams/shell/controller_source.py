@@ -77,7 +77,7 @@ class ControllerSource:
         return effects
 
     def advance(self, now_s: float) -> list[TickEffects]:
-        return self._controller.advance(now_s)
+        return list(self._controller.advance(now_s))
 
     def _mark_behind(self, now_s: float) -> None:
         """An outage of the pipeline ends now. Whoever is behind all the time still decides once each time round: a new

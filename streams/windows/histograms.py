@@ -38,13 +38,12 @@ class MergedHistogram:
 class Quantile:
     """`value` is off by at most `width`: that of the widest bucket that may hold it.
 
-    Above the last bound nothing is known but that: `value` is then the last bound, `above_last` is set, and `width` is
-    infinite. `width` is infinite, too, where values above a shorter part's last bound may lie at `value`.
+    Above the last bound nothing is known but that: `value` is then the last bound, and `width` is infinite. `width` is
+    infinite, too, where values above a shorter part's last bound may lie at `value`.
     """
 
     value: float
     width: float
-    above_last: bool = False
 
 
 EMPTY = MergedHistogram((), np.zeros(1))
@@ -92,7 +91,7 @@ def quantile(histogram: MergedHistogram, fraction: float) -> Quantile | None:
     bucket = max(int(np.searchsorted(cumulative, rank, side="left")), int(np.flatnonzero(histogram.counts)[0]))
     bounds = histogram.bounds
     if bucket >= len(bounds):
-        return Quantile(bounds[-1] if bounds else float("inf"), float("inf"), above_last=True)
+        return Quantile(bounds[-1] if bounds else float("inf"), float("inf"))
     lower, upper = float(_edges(bounds)[bucket]), bounds[bucket]
     before = float(cumulative[bucket - 1]) if bucket else 0.0
     share = (rank - before) / float(histogram.counts[bucket])

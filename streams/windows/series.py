@@ -36,7 +36,7 @@ class SeriesKey(NamedTuple):
 
 @dataclass(eq=False)
 class Endpoint:
-    """One endpoint's series; `floor_s` and `newest_s` are in the table's arrays at `code`."""
+    """One endpoint's series; its floor is in the table's array at `code`."""
 
     name: str
     code: int
@@ -56,8 +56,7 @@ class SeriesTable:
         self.last_s = np.zeros(1, np.int64)
         """By row: the earliest and the latest second that was accepted."""
         self.floor_s = np.zeros(0, np.int64)
-        self.newest_s = np.zeros(0, np.int64)
-        """By endpoint code: the oldest second that still counts, and the newest that was accepted."""
+        """By endpoint code: the oldest second that still counts."""
         self.pinned = np.zeros(0, np.bool_)
         """By endpoint code: the floor is the caller's, and does not follow the newest second."""
         self._row_of: dict[SeriesIdentity, int] = {}
@@ -67,7 +66,7 @@ class SeriesTable:
     def nbytes(self) -> int:
         """Of the arrays; the names and the dictionaries are a few hundred bytes a series."""
         per_row = self.endpoint_of_row.nbytes + self.first_s.nbytes + self.last_s.nbytes
-        return per_row + self.floor_s.nbytes + self.newest_s.nbytes + self.pinned.nbytes
+        return per_row + self.floor_s.nbytes + self.pinned.nbytes
 
     def rows_of(self, identities: tuple[SeriesIdentity, ...]) -> NDArray[np.int64]:
         """Each identity's row, UNSEEN or UNATTRIBUTED."""
@@ -81,7 +80,7 @@ class SeriesTable:
             code = self._free_codes.pop() if self._free_codes else len(self.endpoints)
             if code >= len(self.floor_s):
                 self._grow_endpoints(max(16, code + code // 4))
-            self.floor_s[code] = self.newest_s[code] = LONG_AGO_S
+            self.floor_s[code] = LONG_AGO_S
             self.pinned[code] = False
             endpoint = self.endpoints[name] = Endpoint(name, code)
         return endpoint
@@ -132,7 +131,6 @@ class SeriesTable:
         """Note the seconds of accepted samples."""
         np.maximum.at(self.last_s, rows, at_s)
         np.minimum.at(self.first_s, rows, at_s)
-        np.maximum.at(self.newest_s, self.endpoint_of_row[rows], at_s)
 
     def _grow_rows(self, size: int) -> None:
         self.endpoint_of_row = _grown(self.endpoint_of_row, size)
@@ -141,7 +139,6 @@ class SeriesTable:
 
     def _grow_endpoints(self, size: int) -> None:
         self.floor_s = _grown(self.floor_s, size)
-        self.newest_s = _grown(self.newest_s, size)
         self.pinned = _grown(self.pinned, size)
 
 

@@ -17,9 +17,8 @@ from streams.windows.epochs import speaker_of
 from streams.windows.grid import Grid
 from streams.windows.grid_source import NO_SOURCES, GridReader, SourceName
 from streams.windows.histogram_rings import HistogramRings
-from streams.windows.histograms import MergedHistogram
 from streams.windows.rings import BucketRings, Seconds, lap_of, pack
-from streams.windows.series import LONG_AGO_S, UNATTRIBUTED, UNSEEN, Endpoint, SeriesKey, SeriesTable
+from streams.windows.series import UNATTRIBUTED, UNSEEN, Endpoint, SeriesKey, SeriesTable
 from streams.windows.waiting import WaitingSamples
 
 __all__ = ["SPAN_S", "AddReport", "Windows"]
@@ -54,16 +53,6 @@ class Windows:
     def nbytes(self) -> int:
         """Bytes of all arrays that are really used; names and dictionaries (under 1 KB a series) not counted."""
         return self._table.nbytes + self._buckets.nbytes + self._histograms.nbytes
-
-    @property
-    def endpoints(self) -> tuple[str, ...]:
-        return tuple(self._table.endpoints)
-
-    def newest_s(self, endpoint: str) -> int | None:
-        """The newest second of an accepted sample, None where there was none."""
-        known = self._table.endpoints.get(endpoint)
-        newest = LONG_AGO_S if known is None else int(self._table.newest_s[known.code])
-        return None if newest == LONG_AGO_S else newest
 
     def add(self, columns: SampleColumns, rows: Rows | None = None) -> AddReport:
         """Take the samples at `rows` (rising; None: all), in log order.
@@ -118,13 +107,6 @@ class Windows:
         """
         return Grid(self._reader(endpoint).read(first_s, end_s, quarantined), first_s)
 
-    def histogram(
-        self, endpoint: str, field: str, first_s: int, end_s: int, quarantined: frozenset[SourceName] = NO_SOURCES
-    ) -> MergedHistogram:
-        """All histograms of one field in `[first_s, end_s)`, merged: per replica and second the engine's, else the
-        routers', and those of `replica: ""`."""
-        return self.grid(endpoint, first_s, end_s, quarantined).histogram(field)
-
     def sources(self, endpoint: str) -> frozenset[SourceName]:
         """Who spoke of the endpoint's replicas inside the span."""
         known = self._table.endpoints.get(endpoint)
@@ -178,11 +160,6 @@ class Windows:
             self._table.drop(endpoint)
         self._waiting.forget(endpoint)
         self._readers.pop(endpoint, None)
-
-    def forget_ended(self) -> None:
-        """Free the series that were silent for the whole span, of endpoints whose floor is not moved by `keep_from`."""
-        for known in list(self._table.endpoints.values()):
-            self._free_ended(known)
 
     def _reader(self, name: str) -> GridReader:
         reader = self._readers.get(name)

@@ -7,10 +7,12 @@ import numpy as np
 import pytest
 
 from headrace.replay import Replay
-from headrace.replay_controller import ReplayController
 from records.enums import BadInput
 from records.outcomes import DeadLetter
 from streams.controller.controller import PartitionController
+from streams.controller.tick_maker import TickMaker
+from streams.endpoints.effects import TickEffects
+from streams.endpoints.endpoint_state import EndpointState, TickMoment
 from tests.replay.test_replay_command import engine
 from tests.streams.controller.line import policy
 from tests.streams.controller.random_line import POLICIES, random_line
@@ -80,19 +82,23 @@ def test_ticks_of_a_long_time_come_out_as_they_are_made(line: str) -> None:
     assert len(made) == 1
 
 
-@pytest.mark.parametrize("seed", range(3))
-def test_ticks_one_by_one_are_those_made_together(seed: int) -> None:
-    line = random_line(seed, 120)
-    together, apart = PartitionController(0, lambda endpoint: True), ReplayController(0, lambda endpoint: True)
-    for controller in (together, apart):
-        controller.restore((), POLICIES)
-    for one in line.arrivals:
-        made = [
-            controller.feed(one.topic, [one.record], np.array([one.offset]), np.array([one.received_s]))
-            for controller in (together, apart)
-        ]
-        assert made[0] == made[1]
-    end_s = (together.processed_s or 0.0) + 400.0
-    expected = together.advance(end_s)
-    assert len(expected) > 100
-    assert list(apart.ticks_up_to(end_s)) == expected
+def test_ticks_are_made_one_by_one_in_the_order_of_their_times(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[tuple[int, str]] = []
+    make = TickMaker.make
+
+    def noted(maker: TickMaker, state: EndpointState, moment: TickMoment) -> TickEffects:
+        effects = make(maker, state, moment)
+        made.append((effects.at_s, effects.endpoint))
+        return effects
+
+    controller = PartitionController(0, lambda endpoint: True)
+    controller.restore((), POLICIES)
+    for one in random_line(1, 120).arrivals:
+        controller.feed(one.topic, [one.record], np.array([one.offset]), np.array([one.received_s]))
+    monkeypatch.setattr(TickMaker, "make", noted)
+    taken = []
+    for effects in controller.advance((controller.processed_s or 0.0) + 400.0):
+        taken.append((effects.at_s, effects.endpoint))
+        assert len(made) <= len(taken) + len(POLICIES), "one of each endpoint may wait for the others'"
+    assert taken == sorted(made)
+    assert len(taken) > 100

@@ -88,7 +88,7 @@ def test_a_wall_clock_that_leaps_changes_no_window() -> None:
     line.samples(sample(at_s) for at_s in range(1000, 1100))
     controller = started(policy())
     made = feed_all(controller, line.arrivals)
-    made += controller.advance(1110.0) + controller.advance(500.0)
+    made += [*controller.advance(1110.0), *controller.advance(500.0)]
     line.samples(sample(at_s) for at_s in range(1100, 1110))
     made += feed_all(controller, line.arrivals[100:])
     assert _starts_of_windows(made) == sorted(_starts_of_windows(made))

@@ -1,5 +1,7 @@
 """When a tick falls due, and with what."""
 
+from collections.abc import Iterable
+
 import numpy as np
 import pytest
 
@@ -8,7 +10,7 @@ from streams.endpoints.effects import Count, PolicyDeleted, TickEffects
 from tests.streams.controller.line import REQUESTS, Line, feed, feed_all, policy, run, sample, started
 
 
-def _ticks(effects: list[TickEffects]) -> list[int]:
+def _ticks(effects: Iterable[TickEffects]) -> list[int]:
     return [one.at_s for one in effects]
 
 
@@ -38,12 +40,12 @@ def test_silence_is_ticked_by_processing_time_five_seconds_late() -> None:
     controller = started(policy(), policy("other"))
     assert _ticks(feed_all(controller, line.arrivals)) == []
     assert _ticks(controller.advance(1009.9)) == []
-    made = controller.advance(1010.0)
+    made = list(controller.advance(1010.0))
     assert [(one.at_s, one.endpoint, one.signal.processed_s) for one in made] == [
         (1005, "chat", 1010.0),
         (1005, "other", 1010.0),
     ]
-    assert controller.advance(1000.0) == []
+    assert list(controller.advance(1000.0)) == []
 
 
 def test_another_endpoints_record_lets_time_pass_before_it_is_read() -> None:
@@ -60,7 +62,7 @@ def test_an_endpoint_without_samples_ticks_by_time() -> None:
     line.add("telemetry.targets", _target(1000))
     controller = started(policy())
     feed_all(controller, line.arrivals)
-    made = controller.advance(1020.0)
+    made = list(controller.advance(1020.0))
     assert _ticks(made) == [1005, 1010, 1015]
     assert made[0].decisions[0].current == 3
 

@@ -111,7 +111,7 @@ def test_a_log_that_lost_everything_is_rebuilt_when_it_is_read_to_its_end() -> N
     line = _line(300)
     memory = feed_all(started(policy()), line.arrivals)[-1].memory
     controller = _restored(memory)
-    made = controller.advance(1312.0)
+    made = list(controller.advance(1312.0))
     assert [one.at_s for one in made] == [1300, 1305]
     assert not controller.is_rebuilding
 

@@ -23,7 +23,7 @@ def signal(records: list[Any], at_s: int, **keys: Any) -> EndpointSignal:
     for record in records:
         line.add("telemetry.replicas" if isinstance(record, ReplicaChanged) else "telemetry.targets", record)
     controller = started(policy(**keys))
-    made = feed_all(controller, line.arrivals) + controller.advance(at_s + 5.0)
+    made = [*feed_all(controller, line.arrivals), *controller.advance(at_s + 5.0)]
     return next(one.signal for one in made if one.at_s == at_s)
 
 
@@ -166,7 +166,7 @@ def test_a_silent_inferred_replica_leaves_while_others_speak_but_not_when_all_ar
     offsets = iter(range(len(line.arrivals)))
     arrivals = [type(one)(one.topic, one.record, one.received_s, next(offsets)) for one in line.arrivals]
     assert feed_all(controller, arrivals)[-1].signal.supply.ready == 1
-    assert controller.advance(2000.0)[-1].signal.supply.ready == 1
+    assert list(controller.advance(2000.0))[-1].signal.supply.ready == 1
 
 
 def test_samples_of_a_replica_that_is_gone_are_no_load_and_no_supply() -> None:

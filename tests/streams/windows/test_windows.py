@@ -35,7 +35,7 @@ def field(windows: Windows, name: str, first_s: int, end_s: int) -> list[list[fl
 
 
 def counts(windows: Windows, name: str = "e2e_ms", first_s: int = 100, end_s: int = 110) -> list[float]:
-    found: list[float] = windows.histogram("chat", name, first_s, end_s).counts.tolist()
+    found: list[float] = windows.grid("chat", first_s, end_s).histogram(name).counts.tolist()
     return found
 
 
@@ -139,8 +139,8 @@ def test_nothing_of_a_replaced_sample_stays() -> None:
         sample(100, seq=1, waiting=2.0, ttft_ms=histogram(5, bounds=())),
     )
     assert field(windows, "running", 100, 101) == [[None], [None]]
-    assert windows.histogram("chat", "e2e_ms", 100, 101).total == 0
-    assert windows.histogram("chat", "ttft_ms", 100, 101).total == 6
+    assert windows.grid("chat", 100, 101).histogram("e2e_ms").total == 0
+    assert windows.grid("chat", 100, 101).histogram("ttft_ms").total == 6
     add(windows, sample(100, seq=2, ttft_ms=histogram(0, 2, 0)))
     assert counts(windows, "ttft_ms") == [0, 2, 1]
     add(windows, sample(100, seq=3))
@@ -158,7 +158,7 @@ def test_a_second_of_the_next_round_leaves_nothing_of_the_last() -> None:
         sample(102 + SPAN_S, e2e_ms=histogram(0, 1, 0)),
     )
     assert field(windows, "running", 100 + SPAN_S, 101 + SPAN_S) == [[None]]
-    assert windows.histogram("chat", "e2e_ms", 0, 1000).counts.tolist() == [0, 1, 0]
+    assert windows.grid("chat", 0, 1000).histogram("e2e_ms").counts.tolist() == [0, 1, 0]
 
 
 @pytest.mark.parametrize("largest", [1, 254, 255, 256, 65_534, 65_535, 65_536, 2**32 - 2])
@@ -172,7 +172,7 @@ def test_counts_of_any_size_are_kept(largest: int, place: int) -> None:
     expected = [2, 3, 4]
     expected[place] += largest
     assert counts(windows) == expected
-    merged = windows.histogram("chat", "e2e_ms", 100, 110)
+    merged = windows.grid("chat", 100, 110).histogram("e2e_ms")
     assert (merged.sum, merged.summed_count) == (3.5, 6 + largest)
 
 
@@ -317,10 +317,10 @@ def test_forgetting_frees_rows_for_others() -> None:
     add(windows, *batch)
     full = windows.nbytes
     windows.forget("chat")
-    assert windows.endpoints == ()
+    assert windows.sources("chat") == frozenset()
     assert windows.grid("chat", 100, 101).replicas == ()
     add(windows, *[sample(100, f"other-{number}", e2e_ms=histogram(0, 0, 0)) for number in range(50)])
-    assert windows.histogram("chat", "e2e_ms", 100, 101).total == 0
+    assert windows.grid("chat", 100, 101).histogram("e2e_ms").total == 0
     assert field(windows, "running", 100, 101) == [[None]] * 50
     assert windows.nbytes <= full * 1.4
 
@@ -356,7 +356,7 @@ def test_bounds_that_change_for_good_take_over_the_ring() -> None:
     settled = windows.nbytes
     for at_s in range(100 + SPAN_S, 100 + 3 * SPAN_S):
         add(windows, sample(at_s, e2e_ms=histogram(0, 1, bounds=(5.0,))))
-        merged = windows.histogram("chat", "e2e_ms", at_s - SPAN_S + 1, at_s + 1)
+        merged = windows.grid("chat", at_s - SPAN_S + 1, at_s + 1).histogram("e2e_ms")
         assert merged.total == SPAN_S
     assert merged.bounds == (5.0,)
     assert windows.nbytes < settled * 1.5
@@ -372,4 +372,3 @@ def test_seconds_of_any_year_are_kept_apart() -> None:
     for at_s in (0, 5, 2**31, 2**32 + 7, 253_402_300_799):
         add(windows, sample(at_s, running=1.0))
         assert field(windows, "running", at_s, at_s + 1) == [[1.0]]
-        assert windows.newest_s("chat") == at_s
