@@ -236,6 +236,15 @@ def test_requests_without_a_replica_wait_at_the_gateway_until_one_is_ready() -> 
     assert outcomes.slo_kept_share < 0.9
 
 
+def test_clients_that_wait_at_the_gateway_lose_patience_too() -> None:
+    run = Run(a_spec(rate=3.0, replicas=0))
+    run.until(60)
+    told = run.endpoint.summary.told()
+    assert told["aborted"] > 50
+    assert told["arrivals"] == told["aborted"] + told["inflight"]
+    assert sum(sample.aborted or 0 for sample in run.of(RequestSample)) == told["aborted"]
+
+
 def test_seconds_are_simulated_once_and_in_order() -> None:
     run = Run()
     run.until(3)
