@@ -24,14 +24,18 @@ START_UP_S = 15
 
 
 class ClosedLoop:
-    """One endpoint, second by second. `load(second)` is the requests in flight; `answers(second)` whether the actuator
-    is there. `records` has, by topic, what travelled."""
+    """One endpoint, second by second from `start_s` on, a multiple of 300.
+
+    `load(second)` is the requests in flight; `answers(second)` whether the actuator is there. `records` has, by topic,
+    what travelled.
+    """
 
     def __init__(
         self,
         endpoint: str = "chat",
         load: Callable[[int], float] = lambda second: 12.0 if second < 40 else 90.0 if second < 120 else 6.0,
         answers: Callable[[int], bool] = lambda second: True,
+        start_s: int = START_S,
         **keys: Any,
     ) -> None:
         shape: dict[str, Any] = {
@@ -40,6 +44,7 @@ class ClosedLoop:
         }
         self.policy: EndpointPolicy = policy(endpoint, **(shape | keys))
         self.endpoint = endpoint
+        self.start_s = start_s
         self.effects: list[TickEffects] = []
         self.records: defaultdict[str, list[Any]] = defaultdict(list)
         self.records["policies"].append(self.policy)
@@ -59,10 +64,10 @@ class ClosedLoop:
 
     def run(self, seconds: int) -> "ClosedLoop":
         for name in ("r0", "r1"):
-            self._start(name, START_S, START_S)
-        self._tell_target(START_S)
+            self._start(name, self.start_s, self.start_s)
+        self._tell_target(self.start_s)
         for second in range(seconds):
-            self._second(START_S + second, self._load(second), is_answered=self._answers(second))
+            self._second(self.start_s + second, self._load(second), is_answered=self._answers(second))
         for one in self.effects:
             self.records["signals"].append(one.signal)
             self.records["controllers"].append(one.memory)
