@@ -31,6 +31,7 @@ class Deployment:
     access: KafkaAccess
     names: TopicNames
     clock: Clock = field(default_factory=Clock)
+    decision_partitions: int = PARTITIONS
     _producer: AIOKafkaProducer | None = None
 
     @classmethod
@@ -53,9 +54,8 @@ class Deployment:
         await (self._producer.commit_transaction() if commit else self._producer.abort_transaction())
 
     async def send(self, topic: str, endpoint: str, value: bytes, producer: AIOKafkaProducer) -> None:
-        await producer.send_and_wait(
-            self.names.real(topic), value, key=endpoint.encode(), partition=partition_of(endpoint, PARTITIONS)
-        )
+        partition = partition_of(endpoint, self.decision_partitions)
+        await producer.send_and_wait(self.names.real(topic), value, key=endpoint.encode(), partition=partition)
 
     async def outcomes(self) -> list[Outcome]:
         """All outcomes in the log, in the order of their partition."""
@@ -98,8 +98,10 @@ class Deployment:
         return ActuatorOptions(**(plain | changes))
 
     async def close(self) -> None:
-        if self._producer is not None:
-            await self._producer.stop()
+        """The next decision is written by another producer."""
+        producer, self._producer = self._producer, None
+        if producer is not None:
+            await producer.stop()
 
 
 @asynccontextmanager
