@@ -29,7 +29,7 @@ demo: $(READY)  ## The whole line on this machine: broker, workers, sink, a real
 
 .PHONY: test
 test: $(READY)  ## All tests but the soaks, in under 10 minutes on two cores
-	$(PYTEST) -m "not slow" --numprocesses 2 --dist loadfile
+	$(PYTEST) -m "not slow" --numprocesses 2 --dist loadfile --no-loadscope-reorder
 
 .PHONY: test-slow
 test-slow: $(READY)  ## Soaks, long kill runs, whole demos, docker-compose.yml by a real compose

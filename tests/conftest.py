@@ -73,6 +73,17 @@ def recordings() -> Path:
     return folder
 
 
+LONGEST_FIRST = ("demo", "line", "worker", "fleet", "actuators", "headrace", "replay", "streams", "sinks", "wire")
+"""Folders of long files, which begin first: of two test processes none is left alone with one at the end."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Kept by `make test` (--no-loadscope-reorder); within a folder, and of all others, the order stays."""
+    ranks = {folder: rank for rank, folder in enumerate(LONGEST_FIRST)}
+    here = Path(__file__).parent
+    items.sort(key=lambda item: ranks.get(item.path.relative_to(here).parts[0], len(ranks)))
+
+
 class _SkipsFail:
     """Under CI=true a test that was not run has failed: nobody looks at what was left out."""
 

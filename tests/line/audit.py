@@ -7,7 +7,7 @@ tables are read by DuckDB's delta_scan and by Polars.
 import asyncio
 import json
 from collections import Counter, defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -171,6 +171,23 @@ async def count_everything(bootstrap: str, prefix: str, folder: Path, topics: li
         )
         counts[topic] = TopicCount(sent=expected.total(), kept=kept.total(), dead=lost.total())
     return counts
+
+
+async def until_decided(
+    bootstrap: str, prefix: str, endpoints: Iterable[str], tick_s: int, timeout_s: float = 120
+) -> None:
+    """Return when each of the endpoints has a committed decision of this tick or of a later one."""
+    topic, waiting = prefix + "decisions.scaling", set(endpoints)
+    async with (
+        asyncio.timeout(timeout_s),
+        AIOKafkaConsumer(
+            topic, bootstrap_servers=bootstrap, isolation_level="read_committed", auto_offset_reset="earliest"
+        ) as consumer,
+    ):
+        while waiting:
+            decision = json.loads((await consumer.getone()).value)
+            if decision["at_s"] >= tick_s:
+                waiting.discard(decision["endpoint"])
 
 
 async def read_decisions(bootstrap: str, prefix: str) -> dict[str, list[dict[str, Any]]]:

@@ -18,10 +18,14 @@ from aiokafka import AIOKafkaProducer
 from headrace.children import Child, Children
 from headrace.clock import Clock
 from headrace.local_stack import headrace_command
-from wire.kafka import partition_of
+from headrace.policies.folder import load_folder
+from headrace.policies.topic import publish
+from wire.admin import TopicSettings, create_topics
+from wire.kafka import KafkaAccess, partition_of
+from wire.topics import TopicNames
 
 PARTITIONS = 4
-SETTLE_S = 60.0
+SETTLE_S = 120.0
 
 
 class Line:
@@ -68,13 +72,19 @@ class Line:
         return output.decode()
 
     async def create(self, policies: Sequence[str]) -> Path:
-        """Make the topics and publish the policies, each a YAML document; their folder."""
+        """Make the topics and publish the policies, each a YAML document; their folder.
+
+        Not by the commands, which have tests of their own: a process takes a second to start.
+        """
         folder = self.folder / "policies"
         folder.mkdir(exist_ok=True)
         for number, text in enumerate(policies):
             (folder / f"{number:03}.yaml").write_text(text)
-        await self.run("topics", "create")
-        await self.run("policy", "apply", str(folder))
+        access, names = KafkaAccess(bootstrap=self.bootstrap), TopicNames(self.prefix)
+        settings = TopicSettings(partitions=PARTITIONS, producer_timestamps=not self.clock.is_real)
+        await create_topics(access, names, settings)
+        if policies:
+            await publish(access, names, load_folder(folder).policies, clock=self.clock)
         return folder
 
     async def run_to_its_death(self, module: str, argument: str) -> None:
@@ -102,6 +112,12 @@ class Line:
         if is_ready:
             await self.children.wait_ready(child)
         return child
+
+    async def start_all(self, *commands: str) -> list[Child]:
+        """Start processes at the same time; returns when all are ready."""
+        started = [await self.start(command, is_ready=False) for command in commands]
+        await self.settle(*started)
+        return started
 
     async def kill(self, child: Child) -> None:
         """SIGKILL, as a crash."""

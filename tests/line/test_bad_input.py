@@ -7,12 +7,12 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from tests.line.audit import ask, check_ticks, count_everything, read_decisions, until_kept
+from tests.line.audit import TICK_S, ask, check_ticks, count_everything, read_decisions, until_decided, until_kept
 from tests.line.conftest import MakeLine
 from tests.line.deployment import PARTITIONS, Line, Sender, scraped
 from wire.kafka import partition_of
 
-SPEED = 5.0
+SPEED = 8.0
 SECONDS = 60
 TOPICS = ["telemetry.requests", "policies", "decisions.scaling", "signals"]
 POLICY = """
@@ -78,8 +78,9 @@ async def send_bad(line: Line, sender: Sender, now_s: int) -> None:
     await sender.send("policies", "gone", None)
 
 
-async def feed(line: Line) -> int:
-    """A minute of good samples with all of the bad ones in the middle; how many good samples were sent."""
+async def feed(line: Line) -> tuple[int, int]:
+    """A minute of good samples with all of the bad ones in the middle; how many good samples were sent, and the newest
+    tick for which all are there."""
     begin_s = int(line.clock.now_s())
     good = 0
     async with line.sender() as sender:
@@ -91,17 +92,16 @@ async def feed(line: Line) -> int:
                 await sender.send_record("telemetry.requests", **sample(endpoint, begin_s + second))
                 good += 1
             await sender.flush()
-    return good
+    return good, (begin_s + SECONDS) // TICK_S * TICK_S
 
 
 @pytest.mark.kafka
 async def test_bad_input_is_told_and_harms_nobody_else(make_line: MakeLine) -> None:
     line = make_line(speed=SPEED)
     await line.create([POLICY.format(name=name) for name in ("good", "gone")])
-    sink, worker = await line.start("sink"), await line.start("worker")
-    good = await feed(line)
-    await line.clock.sleep(10)  # the last ticks fall due five seconds after their time
-    await line.settle(worker, sink)
+    sink, worker = await line.start_all("sink", "worker")
+    good, last_tick_s = await feed(line)
+    await until_decided(line.bootstrap, line.prefix, ["good"], last_tick_s)
     metrics = await scraped(worker)
     await line.drain(worker)
     await until_kept(line.bootstrap, line.prefix, line.tables, TOPICS)
@@ -120,7 +120,7 @@ async def test_bad_input_is_told_and_harms_nobody_else(make_line: MakeLine) -> N
     spans = check_ticks(decisions)
     assert spans["good"][1] - spans["good"][0] >= SECONDS - 10
     assert spans["gone"][1] <= spans["good"][1] - SECONDS // 3, "a deleted policy ends its endpoint's ticks"
-    last = decisions["good"][-3]["candidates"][0]
+    last = next(decision for decision in decisions["good"] if decision["at_s"] == last_tick_s)["candidates"][0]
     assert (last["observed"], last["state"]) == (6.0, "fresh"), "the neighbours of bad samples count"
     for reason in ("wrong_partition", "no_policy", "too_far_ahead", "late"):
         assert f'"{reason}"' in metrics, f"{reason} is not counted:\n{metrics}"

@@ -17,13 +17,13 @@ from headrace.exit_codes import ExitCode
 from sinks.faults import Point
 from streams.shell.fault_points import FaultPoint
 from tests.conftest import BrokerFactory
-from tests.line.audit import check_ticks, count_everything, read_decisions, until_kept
+from tests.line.audit import check_ticks, count_everything, read_decisions, until_decided, until_kept
 from tests.line.deployment import PARTITIONS, Line
 from tests.line.traffic import ENDPOINTS, POLICY, Load, replayed
 from tests.sinks.sink_process import SinkSpec
 from tests.worker.worker_process import WorkerSpec
 
-SPEED = 2.0
+SPEED = 4.0
 TOPICS = [
     "telemetry.requests",
     "telemetry.replicas",
@@ -50,9 +50,7 @@ class Troubled:
         self.sink: Child | None = None
 
     async def start(self) -> None:
-        self.sink = await self.line.start("sink")
-        self.workers = [await self.line.start("worker", is_ready=False) for _ in range(self._count)]
-        await self.line.settle(*self.workers)
+        self.sink, *self.workers = await self.line.start_all("sink", *["worker"] * self._count)
 
     async def kill_worker(self) -> None:
         victim = self.workers.pop(self._dice.randrange(len(self.workers)))
@@ -123,15 +121,15 @@ class Troubled:
             else:
                 self.workers[self.workers.index(child)] = again
 
-    async def end(self) -> None:
+    async def end(self, last_tick_s: int) -> None:
         """Let everything be decided and kept, then end in order."""
-        await self.line.clock.sleep(12)  # the last ticks fall due five seconds after their time
         await self._revive()
-        await self.line.settle(*self.workers, timeout_s=120)
+        await self.line.settle(*self.workers)
+        await until_decided(self.line.bootstrap, self.line.prefix, ENDPOINTS, last_tick_s)
         for worker in self.workers:
             await self.line.drain(worker)
         assert self.sink is not None
-        await self.line.settle(self.sink, timeout_s=120)
+        await self.line.settle(self.sink)
         await until_kept(self.line.bootstrap, self.line.prefix, self.line.tables, TOPICS)
         await self.line.drain(self.sink)
 
@@ -144,8 +142,9 @@ async def check(line: Line, load: Load, policies: Path, replays: int) -> None:
     decisions = await read_decisions(line.bootstrap, line.prefix)
     assert set(decisions) == set(ENDPOINTS)
     check_ticks(decisions)
-    for endpoint in ENDPOINTS[:replays]:
-        assert await replayed(line, endpoint, policies) == decisions[endpoint], endpoint
+    again = await asyncio.gather(*(replayed(line, endpoint, policies) for endpoint in ENDPOINTS[:replays]))
+    for endpoint, replay in zip(ENDPOINTS, again, strict=False):
+        assert replay == decisions[endpoint], endpoint
 
 
 async def run(broker: EmbeddedBroker, folder: Path, *, workers: int, rounds: int, seed: int) -> int:
@@ -155,7 +154,6 @@ async def run(broker: EmbeddedBroker, folder: Path, *, workers: int, rounds: int
         policies = await line.create([POLICY.format(name=name) for name in ENDPOINTS])
         troubled, load = Troubled(line, broker, workers, dice), Load(line, dice)
         await troubled.start()
-        loading = asyncio.create_task(load.run())
         kinds = [
             troubled.kill_worker,
             troubled.kill_sink,
@@ -163,13 +161,14 @@ async def run(broker: EmbeddedBroker, folder: Path, *, workers: int, rounds: int
             troubled.die_in_transaction,
             troubled.die_in_flush,
         ]
-        for _ in range(rounds):
-            dice.shuffle(kinds)
-            for action in kinds:
-                await troubled.disturb(action)
-        load.stop.set()
-        await loading
-        await troubled.end()
+        async with asyncio.TaskGroup() as group:
+            group.create_task(load.run())
+            for _ in range(rounds):
+                dice.shuffle(kinds)
+                for action in kinds:
+                    await troubled.disturb(action)
+            load.stop.set()
+        await troubled.end(load.last_tick_s)
         await check(line, load, policies, replays=len(ENDPOINTS) if rounds > 1 else 2)
     return troubled.kills
 

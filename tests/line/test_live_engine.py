@@ -47,7 +47,7 @@ def samples_of(line: Line) -> str:
 async def run_line(line: Line, server: LlamaServer) -> LoadCounts:
     """Everything from the topics to tables that have all that was sent; what the clients were told."""
     topic = line.prefix + TOPIC
-    await line.run("topics", "create")
+    await line.create([])
     sink = await line.start("sink")
     # Ready with the first sample: counters count from then on.
     collector = await line.start("collect", "--endpoint", "live", "--replica", f"live-0={server.url}")
