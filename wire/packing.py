@@ -56,13 +56,17 @@ def json_messages(waiting: Iterable[Waiting], partitions: int) -> list[Message]:
 async def frame_messages(
     waiting: Iterable[Waiting], partitions: int, bytes_max: int
 ) -> tuple[list[Message], Unwritable]:
-    """Frames of the records of each partition, none above `bytes_max`; the host's loop gets a turn after each."""
-    by_partition: dict[int, list[Waiting]] = defaultdict(list)
+    """Frames of the records of each partition, none above `bytes_max`; the host's loop gets a turn after each.
+
+    A frame has one timestamp, so records whose own ones are of different seconds do not share one.
+    """
+    together: dict[tuple[int, int | None], list[Waiting]] = defaultdict(list)
     for record in waiting:
-        by_partition[partition_of(record.key, partitions)].append(record)
+        second = None if record.timestamp_ms is None else record.timestamp_ms // 1000
+        together[partition_of(record.key, partitions), second].append(record)
     messages: list[Message] = []
     unwritable = Unwritable([], [])
-    for partition, records in by_partition.items():
+    for (partition, _), records in together.items():
         _add_frames(messages, unwritable, partition, records, bytes_max)
         await asyncio.sleep(0)
     return messages, unwritable
