@@ -7,7 +7,7 @@ from headrace.explain.case import Case
 from headrace.explain.sentence import Kind, Numbers, Sentence
 from headrace.explain.told import told_by
 from headrace.explain.words import Times, measured, number
-from records.decisions import ScalingDecision
+from records.decisions import Candidate, ScalingDecision
 from records.enums import ScalingAction, ScalingBound
 
 Said = tuple[str, Numbers]
@@ -125,31 +125,35 @@ def _not_up(decision: ScalingDecision) -> Sentence:
     if most is None or most.proposed is None:
         why = "no load is left to measure" if has_no_load(decision) else "no metric proposes a number of replicas"
         return Sentence(kind=Kind.NOT_UP, text=f"Not up: {why}.")
-    return _against(decision, Kind.NOT_UP, "Not up", although=most.proposed > decision.current)
+    if most.proposed <= decision.current:
+        return _asked(Kind.NOT_UP, "Not up:", decision, _no_more_than(most))
+    return _asked(Kind.NOT_UP, f"Not up ({decision.reason.value}), although", decision, _as_many_as(most))
 
 
 def _not_down(decision: ScalingDecision) -> Sentence:
     most = largest(up_candidates(decision))
+    although = f"Not down ({decision.reason.value}), although"
     if most is None or most.proposed is None:
         text = "Not down: nothing shows that fewer would do."
         if has_no_load(decision):
-            text = f"Not down ({decision.reason.value}), although no load is left to measure."
+            text = f"{although} no load is left to measure."
         return Sentence(kind=Kind.NOT_DOWN, text=text)
-    return _against(decision, Kind.NOT_DOWN, "Not down", although=most.proposed < decision.current)
+    if most.proposed >= decision.current:
+        return _asked(Kind.NOT_DOWN, "Not down:", decision, _as_many_as(most))
+    return _asked(Kind.NOT_DOWN, although, decision, _no_more_than(most))
 
 
-def _against(decision: ScalingDecision, kind: Kind, head: str, *, although: bool) -> Sentence:
-    """What is asked for against what there is: the explanation, or in spite of it the reason."""
-    asks, numbers = _asks(decision)
-    text = f"{head} ({decision.reason.value}), although {asks}." if although else f"{head}: {asks}."
-    return Sentence(kind=kind, text=text, numbers=numbers)
+def _no_more_than(most: Candidate) -> Said:
+    text = f"no metric asks for more than {most.proposed} ({measured(most)})"
+    return text, {"proposed": most.proposed or 0, "window_s": most.window_s}
 
 
-def _asks(decision: ScalingDecision) -> Said:
-    """The largest proposal of the short window against what there is. There must be one."""
-    most = largest(up_candidates(decision))
-    assert most is not None
-    assert most.proposed is not None
+def _as_many_as(most: Candidate) -> Said:
+    return f"{measured(most)} asks for {most.proposed}", {"proposed": most.proposed or 0, "window_s": most.window_s}
+
+
+def _asked(kind: Kind, head: str, decision: ScalingDecision, asked: Said) -> Sentence:
+    """What the short window asks for, against what there is."""
+    text, numbers = asked
     there = f"there {'is' if decision.current == 1 else 'are'} {decision.current}"
-    text = f"a metric asks for {most.proposed} at most ({measured(most)}), and {there}"
-    return text, {"proposed": most.proposed, "window_s": most.window_s, "current": decision.current}
+    return Sentence(kind=kind, text=f"{head} {text}, and {there}.", numbers=numbers | {"current": decision.current})

@@ -192,7 +192,7 @@ def _unsaid(found: re.Match[str], records: Records) -> Found:
 
 @rule(
     "earliest",
-    rf"It may go down at (?P<at>{CLOCK}), (?P<after>{SPAN}) after this tick at the earliest, "
+    rf"It may go down at (?P<at>{CLOCK}) at the earliest, (?P<after>{SPAN}) after this tick, "
     r"if the load stays as it is\.",
 )
 def _earliest(found: re.Match[str], records: Records) -> Found:

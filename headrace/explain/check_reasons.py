@@ -231,15 +231,17 @@ def _floors(found: re.Match[str], records: Records) -> Found:
 
 @rule(
     "hold",
-    rf"Not (?P<way>up|down)(?: \((?P<reason>\w+)\), although|:) a metric asks for (?P<proposed>\d+) at most "
-    rf"\({METRIC}\), and there (?:is|are) (?P<current>\d+)\.",
+    rf"Not (?P<way>up|down)(?: \((?P<reason>\w+)\), although|:) "
+    rf"(?:no metric asks for more than (?P<least>\d+) \((?P<of>.+)\)|{METRIC} asks for (?P<proposed>\d+)), "
+    rf"and there (?:is|are) (?P<current>\d+)\.",
 )
 def _not(found: re.Match[str], records: Records) -> Found:
     asked, current = records.most_asked(), records.decision["current"]
-    candidate = told_metric(found["metric"], records)
+    metric = found["metric"] or found["of"]
+    candidate = told_metric(metric, records)
     is_largest = candidate in records.short_window and candidate is not None and candidate["proposed"] == asked
-    yield from unless(is_largest, f"{found['metric']} does not ask for most")
-    yield from number("proposal", found["proposed"], asked)
+    yield from unless(is_largest, f"{metric} does not ask for most")
+    yield from number("proposal", found["proposed"] or found["least"], asked)
     yield from number("current", found["current"], current)
     yield from _although(found, records, asked is not None and _points(found["way"], asked, current))
 

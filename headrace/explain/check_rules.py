@@ -185,7 +185,8 @@ def _supply(found: re.Match[str], records: Records) -> Found:
 
 
 @rule(
-    "starting", rf"Starting for (?P<least>{SPAN}) to (?P<most>{SPAN}); a start is expected within (?P<p95>{NUMBER}) s\."
+    "starting",
+    rf"Starting for (?P<least>{SPAN})(?: to (?P<most>{SPAN}))?; a start is expected within (?P<p95>{NUMBER}) s\.",
 )
 def _starting(found: re.Match[str], records: Records) -> Found:
     supply: Any = (records.signal or {}).get("supply", {})
@@ -194,7 +195,7 @@ def _starting(found: re.Match[str], records: Records) -> Found:
         yield "no replica starts, as far as the signal tells"
         return
     yield from span("youngest", found["least"], min(ages))
-    yield from span("oldest", found["most"], max(ages))
+    yield from span("oldest", found["most"] or found["least"], max(ages))
     yield from number("start-up p95", found["p95"], float(supply["startup_p95_s"]))
 
 

@@ -81,8 +81,8 @@ def otherwise_sentences(case: Case, otherwise: Otherwise, times: Times) -> list[
     earliest_s = otherwise.earliest_down_s
     if earliest_s is not None:
         after_s = earliest_s - decision.at_s
-        when = f"at {times.short(earliest_s)}, {span(after_s)} after this tick"
-        text = f"It may go down {when} at the earliest, if the load stays as it is."
+        when = f"at {times.short(earliest_s)} at the earliest, {span(after_s)} after this tick"
+        text = f"It may go down {when}, if the load stays as it is."
         sentences.append(say(Kind.EARLIEST, text, earliest_s=earliest_s, after_s=after_s))
     return sentences
 

@@ -68,8 +68,8 @@ def _starting(signal: EndpointSignal) -> list[Sentence]:
     supply, sentences = signal.supply, []
     ages = [replica.age_s for replica in supply.starting_replicas]
     if ages:
-        text = f"Starting for {span(min(ages))} to {span(max(ages))}; a start is expected within "
-        text += f"{number(supply.startup_p95_s)} s."
+        since = span(min(ages)) if min(ages) == max(ages) else f"{span(min(ages))} to {span(max(ages))}"
+        text = f"Starting for {since}; a start is expected within {number(supply.startup_p95_s)} s."
         numbers = {"age_min_s": min(ages), "age_max_s": max(ages), "startup_p95_s": supply.startup_p95_s}
         sentences.append(say(Kind.SUPPLY, text, **numbers))
     if supply.failed_starts:

@@ -1,7 +1,7 @@
 """A small run of the workers' own controller: load comes and goes, an actuator carries out, replicas start."""
 
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -108,7 +108,7 @@ class ClosedLoop:
         for name in list(self._ready_s)[self._spec :]:
             del self._ready_s[name]
             self._feed("telemetry.replicas", _replica(self.endpoint, name, ReplicaState.GONE, at_s))
-        self._tell_target(at_s)
+        self._tell_target(at_s + 1)
 
     def _start(self, name: str, at_s: int, ready_s: int) -> None:
         self._ready_s[name] = ready_s
@@ -127,7 +127,7 @@ def _replica(endpoint: str, name: str, state: ReplicaState, at_s: int) -> Replic
     return ReplicaChanged(endpoint=endpoint, replica=name, epoch="e1", at_s=at_s, state=state, seq=at_s)
 
 
-def write_tables(folder: Path, records: dict[str, Sequence[Any]]) -> None:
+def write_tables(folder: Path, records: Mapping[str, Sequence[Any]]) -> None:
     """Tables as the sink writes them, each in one commit."""
     for topic, written in records.items():
         offsets = np.arange(len(written))
