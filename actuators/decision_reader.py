@@ -85,6 +85,8 @@ class DecisionReader(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokaf
     async def _read(self) -> None:
         owner = self._owner
         if owner is None:
+            # aiokafka tells what is wrong with the group to those alone who poll, which has to wait for an owner.
+            self._consumer._coordinator.check_errors()
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._owned.wait(), POLL_MS / 1000)
             return

@@ -24,6 +24,7 @@ from headrace.exit_codes import CannotRunError, ExitCode
 from headrace.flags import new_app, settings_command
 from headrace.kafka_reach import KafkaReach
 from headrace.process import Process, run_process
+from headrace.session_timeouts import session_timeout_told
 from headrace.settings import KafkaSettings, ProcessSettings
 
 HELP = """Carry out scaling decisions: read `decisions.scaling`, change the scale targets, write `outcomes`.
@@ -189,9 +190,8 @@ async def _serve(process: Process[Any], options: ActuatorOptions, port: WatchedP
     except ActuatorStuckError as error:
         raise CannotRunError(str(error), ExitCode.STUCK) from error
     except InvalidSessionTimeoutError as error:
-        given = f"--session-timeout-seconds: {settings.session_timeout_seconds:g}"
-        told = "allowed by Kafka: its group.min.session.timeout.ms to group.max.session.timeout.ms"
-        raise CannotRunError(f"{given}, {told}") from error
+        told = await session_timeout_told(options.access, settings.session_timeout_seconds)
+        raise CannotRunError(told) from error
     except KafkaError as error:
         message = f"Kafka at {settings.bootstrap} does not serve the actuator: {error}"
         raise CannotRunError(message, ExitCode.UNAVAILABLE) from error

@@ -13,6 +13,7 @@ from headrace.exit_codes import CannotRunError, ExitCode
 from headrace.flags import new_app, settings_command
 from headrace.kafka_reach import KafkaReach
 from headrace.process import Process, run_process
+from headrace.session_timeouts import session_timeout_told
 from headrace.settings import KafkaSettings, ProcessSettings
 from streams.shell.assignment import SplitAssignmentError
 from streams.shell.controller_source import ControllerSource
@@ -20,7 +21,7 @@ from streams.shell.faust_app import GroupOptions
 from streams.shell.watchdog import WorkerStuckError
 from streams.shell.worker import Worker, WorkerOptions
 from streams.shell.worker_metrics import WorkerMetrics
-from wire.admin import check_topics, list_topics, session_timeouts_ms
+from wire.admin import check_topics, list_topics
 
 app = new_app()
 
@@ -90,7 +91,9 @@ async def _serve(process: Process[WorkerSettings]) -> None:
         partitions = await _checked_partitions(process.settings)
         await _work(process, partitions)
     except InvalidSessionTimeoutError as error:
-        raise CannotRunError(await _session_timeout_told(process.settings)) from error
+        settings = process.settings
+        told = await session_timeout_told(settings.access("headrace-worker"), settings.session_timeout_seconds)
+        raise CannotRunError(told) from error
     except KafkaError as error:
         message = f"Kafka at {process.settings.bootstrap} does not serve the worker: {error}"
         raise CannotRunError(message, ExitCode.UNAVAILABLE) from error
@@ -98,15 +101,6 @@ async def _serve(process: Process[WorkerSettings]) -> None:
         raise CannotRunError(f"{error} (hint: headrace topics check)", ExitCode.PARTITIONS) from error
     except WorkerStuckError as error:
         raise CannotRunError(str(error), ExitCode.STUCK) from error
-
-
-async def _session_timeout_told(settings: WorkerSettings) -> str:
-    given = f"--session-timeout-seconds: {settings.session_timeout_seconds:g}, allowed by Kafka"
-    range_ms = await session_timeouts_ms(settings.access("headrace-worker"))
-    names = "group.min.session.timeout.ms to group.max.session.timeout.ms"
-    if range_ms is None:
-        return f"{given}: its {names}"
-    return f"{given}: {range_ms[0] / 1000:g} to {range_ms[1] / 1000:g} ({names})"
 
 
 async def _checked_partitions(settings: WorkerSettings) -> int:
