@@ -60,8 +60,8 @@ def _of_blocks(engines: Engines) -> Iterator[str]:
 
 
 def _of_limits(engines: Engines) -> Iterator[str]:
-    """No more run than there are slots; at most one prompt is under way at a replica, the first of its queue; no
-    request is unfinished with all its tokens."""
+    """No more run than there are slots; at most one prompt is under way at a replica, the first of its queue, and those
+    that were preempted wait before all others; no request is unfinished with all its tokens."""
     if (engines.running() > engines.model.max_num_seqs).any():
         yield f"running are {engines.running().tolist()}, at most {engines.model.max_num_seqs} may"
     queue = engines.queue
@@ -71,5 +71,8 @@ def _of_limits(engines: Engines) -> Iterator[str]:
     first = np.concatenate(([True], np.diff(queue["replica"]) != 0))[: len(queue)]
     if (started & ~first).any():
         yield "a prompt is under way that is not the first of its queue"
+    again = queue["preempted"] > 0
+    if (again[1:] & ~again[:-1] & ~first[1:]).any():
+        yield "a request that was preempted waits behind one that was not"
     if (queue["generated"] >= queue["output"]).any():
         yield "a request waits that has all its tokens"
