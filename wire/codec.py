@@ -11,7 +11,7 @@ import msgspec
 
 from records.enums import BadInput
 from records.policy import EndpointPolicy
-from records.policy_contradictions import contradictions
+from records.policy_contradictions import contradictions, path_text
 from wire.topics import TOPICS
 
 VALUE_CHARS_MAX = 200
@@ -78,8 +78,8 @@ def json_reader(topic: str) -> Callable[[bytes], msgspec.Struct]:
 def _read_policy(value: bytes) -> msgspec.Struct:
     policy = DECODERS["policies"].decode(value)
     if isinstance(policy, EndpointPolicy):
-        for key, allowed in contradictions(policy):
-            raise msgspec.ValidationError(f"Expected {allowed} - at `$.{key}`")
+        for found in contradictions(policy):
+            raise msgspec.ValidationError(f"Expected {found.allowed} - at `$.{path_text(found.path)}`")
     return policy
 
 

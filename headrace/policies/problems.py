@@ -6,9 +6,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from headrace.exit_codes import CannotRunError
+from records import policy_contradictions
 
-KeyPath = tuple[str | int, ...]
-"""Where a value is in a document: `("metrics", 1, "target")` is written `metrics[1].target`."""
+KeyPath = policy_contradictions.KeyPath
+path_text = policy_contradictions.path_text
 
 _SHOWN_CHARACTERS = 60
 
@@ -41,14 +42,6 @@ class FileError(CannotRunError):
 
 class PolicyError(FileError):
     """Policies that cannot be used."""
-
-
-def path_text(path: KeyPath) -> str:
-    """`metrics[1].target`."""
-    text = ""
-    for part in path:
-        text += f"[{part}]" if isinstance(part, int) else f".{part}" if text else part
-    return text
 
 
 def value_text(value: object) -> str:

@@ -3,12 +3,13 @@
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from decisions.metrics import METRICS, MetricKind, metric_key, percentile_of, target_of
+from decisions.metrics import METRICS, MetricKind, percentile_of, target_of
 from decisions.proposals import TOLERANCE
-from headrace.policies.problems import KeyPath
+from headrace.policies.problems import KeyPath, path_text
 from records.enums import MetricName
 from records.fields import TICK_S
-from records.policy import EndpointPolicy, Metric, ScaleDown, ScaleUp
+from records.policy import EndpointPolicy, Metric
+from records.policy_contradictions import Contradiction, contradictions
 
 BOUNDED_TARGET_MAX = 0.9
 """Above it a metric that ends at 1 stays within the tolerance of 10 % around its target, however high the load."""
@@ -44,42 +45,33 @@ def findings(policy: EndpointPolicy) -> list[Finding]:
     return [finding for rule in _RULES for finding in rule(policy)]
 
 
-def _bounds(policy: EndpointPolicy) -> Iterator[Finding]:
-    low, high = policy.min_replicas, policy.max_replicas
-    both: tuple[KeyPath, ...] = (("minReplicas",), ("maxReplicas",))
-    if low > high:
-        yield Finding(("minReplicas",), low, f"0 to maxReplicas, {high}", "equal ones turn autoscaling off", both)
+def _contradictions(policy: EndpointPolicy) -> Iterator[Finding]:
+    """Those of every policy, with what helps whoever wrote it; of targets `_metric_targets` says more."""
+    for found in contradictions(policy):
+        if found.path[-1] != "target" or found.path[0] != "metrics":
+            yield Finding(found.path, found.value, found.allowed, _hint(found), found.involved)
+
+
+def _hint(found: Contradiction) -> str:
+    match found.path:
+        case ("minReplicas",):
+            return "equal ones turn autoscaling off"
+        case (_, "everySeconds"):
+            return f"decisions come every {TICK_S} s"
+        case ("metrics", _, "name"):
+            return f"also in {path_text(found.involved[0])}"
+        case _:
+            return ""
+
+
+def _provisioned(policy: EndpointPolicy) -> Iterator[Finding]:
+    high = policy.max_replicas
     floor = policy.provisioned_concurrency / policy.concurrency.target
     if floor > high:
         most = int(high * policy.concurrency.target)
         involved: tuple[KeyPath, ...] = (("maxReplicas",), ("concurrency", "target"))
         hint = "its replicas are a floor that load 0 could not leave"
         yield Finding(("provisionedConcurrency",), policy.provisioned_concurrency, f"0 to {most}", hint, involved)
-
-
-def _concurrency(policy: EndpointPolicy) -> Iterator[Finding]:
-    axis = policy.concurrency
-    if axis.min > axis.max:
-        involved: tuple[KeyPath, ...] = (("concurrency", "max"),)
-        yield Finding(("concurrency", "min"), axis.min, f"up to concurrency.max, {axis.max:g}", involved=involved)
-    elif not axis.min <= axis.target <= axis.max:
-        allowed = f"concurrency.min to concurrency.max, {axis.min:g} to {axis.max:g}"
-        involved = (("concurrency", "min"), ("concurrency", "max"))
-        yield Finding(("concurrency", "target"), axis.target, allowed, involved=involved)
-
-
-def _periods(policy: EndpointPolicy) -> Iterator[Finding]:
-    sections: tuple[tuple[str, ScaleUp | ScaleDown], ...] = (
-        ("scaleUp", policy.scale_up),
-        ("scaleDown", policy.scale_down),
-    )
-    for name, section in sections:
-        every, window = section.every_seconds, section.window_seconds
-        if every % TICK_S:
-            yield Finding((name, "everySeconds"), every, f"a multiple of {TICK_S}", f"decisions come every {TICK_S} s")
-        if window < every:
-            involved: tuple[KeyPath, ...] = ((name, "everySeconds"),)
-            yield Finding((name, "windowSeconds"), window, f"everySeconds, {every}, or more", involved=involved)
 
 
 def _metric_targets(policy: EndpointPolicy) -> Iterator[Finding]:
@@ -121,13 +113,7 @@ def _inflight_targets(policy: EndpointPolicy) -> Iterator[Finding]:
 
 
 def _metric_list(policy: EndpointPolicy) -> Iterator[Finding]:
-    seen: dict[str, int] = {}
     for index, metric in enumerate(policy.metrics):
-        first = seen.setdefault(metric_key(metric), index)
-        if first != index:
-            earlier: tuple[KeyPath, ...] = (("metrics", first),)
-            hint = f"also in metrics[{first}]"
-            yield Finding(("metrics", index, "name"), metric.name, "each metric once", hint, earlier)
         if metric.percentile is not None and percentile_of(metric) is None:
             values = ", ".join(name for name, spec in METRICS.items() if spec.kind is MetricKind.VALUE)
             yield Finding(("metrics", index, "percentile"), metric.percentile, f"none; only for {values}")
@@ -161,9 +147,8 @@ def _targets(policy: EndpointPolicy) -> Iterator[Finding]:
 
 
 _RULES: tuple[Rule, ...] = (
-    _bounds,
-    _concurrency,
-    _periods,
+    _contradictions,
+    _provisioned,
     _metric_targets,
     _inflight_targets,
     _metric_list,

@@ -69,7 +69,9 @@ def test_a_header_without_a_value_is_no_frame() -> None:
         ({"scaleUp": {"everySeconds": 7}}, "scaleUp.everySeconds"),
         ({"scaleDown": {"windowSeconds": 5, "everySeconds": 10}}, "scaleDown.windowSeconds"),
         ({"concurrency": {"target": 1}}, "concurrency.target"),
+        ({"concurrency": {"min": 9, "max": 3}}, "concurrency.min"),
         ({"metrics": [{"name": "gpu_utilization", "target": 1.5}]}, "metrics[0].target"),
+        ({"metrics": [{"name": "ttft"}, {"name": "ttft", "percentile": "p95"}]}, "metrics[1].name"),
         ({"metrics": [{"name": "ttft", "target": 9}, {"name": "ttft", "target": 8}]}, "metrics[1].name"),
     ],
 )
