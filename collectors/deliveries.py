@@ -1,14 +1,14 @@
 """Where samples go: into a replay file, or to Kafka."""
 
-import gzip
 import sys
 from collections.abc import Iterable
 from contextlib import ExitStack
-from typing import BinaryIO, Protocol, cast
+from typing import BinaryIO, Protocol
 
 import msgspec
 
 from records.telemetry import RequestSample
+from wire.gzip_files import packing
 from wire.producer import TelemetryProducer
 from wire.topics import TOPIC_OF
 
@@ -63,8 +63,4 @@ class ReplayFile:
         if self._path == "-":
             return sys.stdout.buffer
         raw = self._stack.enter_context(open(self._path, "wb"))  # noqa: SIM115  # the stack closes it
-        if not self._path.endswith(".gz"):
-            return raw
-        # neither name nor time in the header: the same samples, the same bytes
-        packed = gzip.GzipFile(filename="", mode="wb", fileobj=raw, mtime=0)
-        return cast("BinaryIO", self._stack.enter_context(packed))
+        return self._stack.enter_context(packing(raw, self._path))

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import BinaryIO, cast
 
 from headrace.exit_codes import CannotRunError, ExitCode, reader_gone
+from wire.gzip_files import is_packed, packing
 
 STANDARD = "-"
 CHECKED_BYTES = 1 << 20
@@ -32,9 +33,9 @@ def open_input(name: str) -> Iterator[Iterator[bytes]]:
         return
     try:
         # A pipe can be read only once.
-        if _is_packed(name) and Path(name).is_file():
+        if is_packed(name) and Path(name).is_file():
             _check(name)
-        with cast(BinaryIO, gzip.open(name, "rb") if _is_packed(name) else Path(name).open("rb")) as opened:
+        with cast(BinaryIO, gzip.open(name, "rb") if is_packed(name) else Path(name).open("rb")) as opened:
             yield _lines(opened, name)
     except _UNREADABLE as error:
         raise _unreadable(name, error) from error
@@ -73,7 +74,7 @@ def open_output(name: str) -> Iterator[BinaryIO]:
         return
     try:
         if Path(name).exists() and not Path(name).is_file():
-            with Path(name).open("wb") as raw, _packing(raw, name) as out:
+            with Path(name).open("wb") as raw, packing(raw, name) as out:
                 yield out
         else:
             with _whole_file(Path(os.path.realpath(name)), name) as out:
@@ -103,24 +104,11 @@ def _standard_output() -> Iterator[BinaryIO]:
 def _whole_file(target: Path, name: str) -> Iterator[BinaryIO]:
     part = target.with_name(target.name + ".part")
     try:
-        with part.open("wb") as raw, _packing(raw, name) as out:
+        with part.open("wb") as raw, packing(raw, name) as out:
             yield out
         part.replace(target)
     finally:
         part.unlink(missing_ok=True)
-
-
-@contextmanager
-def _packing(raw: BinaryIO, name: str) -> Iterator[BinaryIO]:
-    if not _is_packed(name):
-        yield raw
-        return
-    with gzip.GzipFile(filename="", mode="wb", fileobj=raw, mtime=0) as packed:
-        yield cast(BinaryIO, packed)
-
-
-def _is_packed(name: str) -> bool:
-    return name.endswith(".gz")
 
 
 def _said(error: Exception) -> str:
