@@ -12,6 +12,7 @@ from rich.table import Column, Table
 from rich.text import Text
 from typer.core import TyperGroup
 
+from headrace.answer_table import answer_table
 from headrace.commands.table_settings import TablesSettings
 from headrace.exit_codes import CannotRunError, ExitCode
 from headrace.flags import POSITIONAL, new_app, settings_command
@@ -141,11 +142,6 @@ def _print(answer: pa.Table, form: str) -> None:
         for row in answer.to_pylist(maps_as_pydicts="strict"):
             typer.echo(msgspec.json.encode(row))
         return
-    columns = (Column(Text(name)) for name in answer.column_names)
-    table = Table(*columns, box=None, pad_edge=False)
-    for row in answer.slice(0, ROWS_SHOWN).to_pylist():
-        # Text: what the tables hold is shown as it is, also where it looks like markup.
-        table.add_row(*(Text("" if value is None else str(value)) for value in row.values()))
-    _console().print(table)
+    _console().print(answer_table(answer.slice(0, ROWS_SHOWN)))
     if answer.num_rows > ROWS_SHOWN:
         typer.echo(f"{ROWS_SHOWN:,} of {answer.num_rows:,} rows; --format json prints all", err=True)
