@@ -1,6 +1,8 @@
 """Histograms as in OpenTelemetry: explicit upper bounds, counts per bucket, not cumulative."""
 
 import itertools
+from functools import lru_cache
+from math import isfinite
 from typing import Annotated
 
 import msgspec
@@ -10,6 +12,11 @@ from records.fields import Amount, Count
 
 BOUNDS_MAX = 200
 """Most bounds of one histogram. vLLM's longest has 22; an attacker's may not fill a worker's memory."""
+
+BOUND_MAX = 1e15
+
+BOUNDS_KEY = b"explicit_bounds"
+"""Key, in the metadata of a frame's histogram column, of its upper bounds as a JSON array."""
 
 _checked: set[tuple[float, ...]] = set()
 
@@ -25,6 +32,19 @@ def _check_bounds(bounds: tuple[float, ...]) -> None:
         _checked.add(bounds)
 
 
+@lru_cache(maxsize=1024)
+def parse_bounds(text: bytes) -> tuple[float, ...]:
+    """The bounds that a JSON array has, as they stand at BOUNDS_KEY. Raises ValueError for bad ones."""
+    bounds = msgspec.json.decode(text, type=tuple[float, ...])
+    if len(bounds) > BOUNDS_MAX:
+        raise ValueError(f"{len(bounds)} bounds, allowed {BOUNDS_MAX}")
+    if any(lower >= upper for lower, upper in itertools.pairwise(bounds)):
+        raise ValueError("must rise strictly")
+    if not all(isfinite(bound) and abs(bound) <= BOUND_MAX for bound in bounds):
+        raise ValueError(f"allowed -{BOUND_MAX} to {BOUND_MAX}")
+    return bounds
+
+
 class Histogram(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Counts of one second; the unit is that of the field that holds it (`ttft_ms`: milliseconds).
 
@@ -33,7 +53,9 @@ class Histogram(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     reporter does not keep it.
     """
 
-    explicit_bounds: Annotated[tuple[Annotated[float, Meta(ge=-1e15, le=1e15)], ...], Meta(max_length=BOUNDS_MAX)]
+    explicit_bounds: Annotated[
+        tuple[Annotated[float, Meta(ge=-BOUND_MAX, le=BOUND_MAX)], ...], Meta(max_length=BOUNDS_MAX)
+    ]
     bucket_counts: Annotated[tuple[Count, ...], Meta(max_length=BOUNDS_MAX + 1)]
     sum: Amount | None = None
 

@@ -3,8 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import pairwise
-from math import isfinite, nextafter
+from math import nextafter
 from sys import float_info
 from types import MappingProxyType
 
@@ -14,7 +13,7 @@ import pyarrow as pa
 from msgspec import inspect
 from numpy.typing import NDArray
 
-from records.histogram import BOUNDS_MAX, Histogram
+from records.histogram import BOUNDS_KEY, Histogram, parse_bounds
 from wire.arrow_columns import value_type
 from wire.topics import TOPICS
 
@@ -41,11 +40,6 @@ REPEATING = frozenset(
 )
 """Text columns whose values repeat from row to row: dictionaries in the decoded batch, so that readers look at each
 value once."""
-
-BOUND_MAX = 1e15
-
-BOUNDS_KEY = b"explicit_bounds"
-"""Key, in a histogram field's metadata, of its upper bounds as a JSON array."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -153,16 +147,4 @@ def _text_limit(kind: inspect.StrType | inspect.EnumType) -> TextLimit:
 def bounds_of(field: pa.Field) -> tuple[float, ...] | None:
     """Upper bounds of a histogram column, from its metadata; None where it has none. Raises ValueError for bad ones."""
     text = (field.metadata or {}).get(BOUNDS_KEY)
-    return None if text is None else _parse_bounds(text)
-
-
-@lru_cache(maxsize=1024)
-def _parse_bounds(text: bytes) -> tuple[float, ...]:
-    bounds = msgspec.json.decode(text, type=tuple[float, ...])
-    if len(bounds) > BOUNDS_MAX:
-        raise ValueError(f"{len(bounds)} bounds, allowed {BOUNDS_MAX}")
-    if any(lower >= upper for lower, upper in pairwise(bounds)):
-        raise ValueError("must rise strictly")
-    if not all(isfinite(bound) and abs(bound) <= BOUND_MAX for bound in bounds):
-        raise ValueError(f"allowed -{BOUND_MAX} to {BOUND_MAX}")
-    return bounds
+    return None if text is None else parse_bounds(text)

@@ -18,10 +18,10 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from records.enums import BadInput
-from records.histogram import Histogram
+from records.histogram import BOUNDS_KEY, Histogram
 from wire.codec import DecodeError, decode
 from wire.frame_checks import conform, suspicious_rows
-from wire.frame_schema import BOUNDS_KEY, FrameColumns, bounds_of, frame_columns
+from wire.frame_schema import FrameColumns, bounds_of, frame_columns
 from wire.ipc_limits import stream_size
 from wire.topics import TOPICS, topic_of
 

@@ -7,16 +7,15 @@ each identity of the batch once, in the order of its first sample, `series_code`
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache
+from functools import cached_property
 from itertools import starmap
 from operator import attrgetter
 
-import msgspec
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from records.histogram import Histogram
+from records.histogram import BOUNDS_KEY, Histogram, parse_bounds
 from records.telemetry import RequestSample
 
 COUNT_FIELDS = (
@@ -58,9 +57,6 @@ SeriesIdentity = tuple[str, str, str, str, str | None]
 """endpoint, replica, epoch, source, reporter; a reporter of None is the replica itself."""
 
 IDENTITY_FIELDS = ("endpoint", "replica", "epoch", "source", "reporter")
-BOUNDS_KEY = b"explicit_bounds"
-"""Key, in the metadata of a frame's histogram column, of its upper bounds as a JSON array."""
-
 _ROW = np.dtype([("at_s", np.int64), ("seq", np.int64), ("values", np.float64, (len(SCALAR_FIELDS),))])
 _pack_row = struct.Struct(f"qq{len(SCALAR_FIELDS)}d").pack
 """Makes a _ROW of numbers, at half of what it costs numpy to look for what they are."""
@@ -244,12 +240,7 @@ def _listed_histograms(batch: pa.RecordBatch, name: str) -> tuple[HistogramRows,
     rows = np.flatnonzero(column.is_valid().to_numpy(zero_copy_only=False))
     if not len(rows):
         return ()
-    bounds = _bounds_of((batch.schema.field(name).metadata or {}).get(BOUNDS_KEY, b"[]"))
+    bounds = parse_bounds((batch.schema.field(name).metadata or {}).get(BOUNDS_KEY, b"[]"))
     counts = column.flatten().to_numpy().reshape(len(rows), len(bounds) + 1)
     sums = batch.column(f"{name}_sum").to_numpy(zero_copy_only=False).astype(np.float64)
     return (HistogramRows(bounds, rows, counts.astype(np.uint32, copy=False), sums[rows]),)
-
-
-@lru_cache(maxsize=1024)
-def _bounds_of(text: bytes) -> tuple[float, ...]:
-    return msgspec.json.decode(text, type=tuple[float, ...])
