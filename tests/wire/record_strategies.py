@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from msgspec import inspect
 from msgspec.structs import replace
 
+from decisions.metrics import metric_key
 from records.histogram import Histogram
 from records.policy import EndpointPolicy, Metric
 
@@ -30,7 +31,7 @@ def _consistent(policy: EndpointPolicy) -> EndpointPolicy:
     """The policy with what may not be together mended, everything else as drawn."""
     low, high = sorted((policy.min_replicas, policy.max_replicas))
     bounds = sorted((policy.concurrency.min, policy.concurrency.target, policy.concurrency.max))
-    metrics = {(metric.name, metric.percentile): _bounded(metric) for metric in policy.metrics}
+    metrics = {metric_key(metric): _bounded(metric) for metric in policy.metrics}
     return replace(
         policy,
         min_replicas=low,
