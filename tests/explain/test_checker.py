@@ -4,65 +4,14 @@ import re
 from collections.abc import Iterator
 from datetime import UTC
 
-import msgspec
 import pytest
 
-from headrace.explain.case import Case, Move
+from headrace.explain.case import Case
 from headrace.explain.check import check_lines, check_object, sentences_of
 from headrace.explain.explanation import explain, text_lines
-from records.enums import OutcomeResult, Source, SupplySource, ValueState
-from records.scaling_memory import Recommendation
-from records.signals import DownBlocker, DrainCandidate, SourceSignal, StartingReplica, SupplySignal
-from tests.decisions.ticks import T0, policy_of, settled, signal_of
-from tests.explain.cases import case_of, disagreements, outcome_of, records_of, texts, told
-
-PAIR = {"metrics": [{"name": "inflight_requests"}, {"name": "ttft"}], "model": {"hardware": "H100x4"}}
-
-
-def up() -> Case:
-    """Limited, answered twice, seen applied."""
-    policy = policy_of(**PAIR)
-    supply = SupplySignal(
-        source=SupplySource.OBSERVED, ready=4, starting=1, starting_replicas=(StartingReplica(replica="n", age_s=75),)
-    )
-    case = case_of(
-        policy,
-        signal_of(policy, {"inflight_requests": 96.25, "ttft": 19416.7}, spec=5, supply=supply, target_at_s=T0 - 11),
-        settled(),
-    )
-    refused = outcome_of(case, OutcomeResult.REFUSED, retryable=True, detail="version 41 is not 42")
-    applied = outcome_of(case, at_s=T0 + 130, observed=10)
-    return msgspec.structs.replace(case, outcomes=(refused, applied), shown_s=T0 + 131)
-
-
-def down() -> Case:
-    """With victims, a deadline and a window that still counts."""
-    policy = policy_of()
-    order = (DrainCandidate(replica="chat-3", inflight=0.5), DrainCandidate(replica="chat-1", inflight=1.25))
-    signal = signal_of(policy, {"inflight_requests": 8.0}, spec=10, drain_order=order, drain_p99_ms=45_500.0)
-    return case_of(policy, signal, settled(recommendations=(Recommendation(at_s=T0 - 100, replicas=8),)))
-
-
-def held() -> Case:
-    """In spite of little load, with sources that are not well, after a move."""
-    policy = policy_of(**PAIR)
-    sources = (
-        SourceSignal(replica="r", source=Source.ENGINE, reporter=None, offset_s=7.5, state=ValueState.STALE, late=3),
-    )
-    signal = signal_of(
-        policy,
-        {"inflight_requests": 8.0, "ttft": "undefined"},
-        spec=10,
-        sources=sources,
-        down_blockers=(DownBlocker(kind="restart", replica="r", until_s=T0 + 60),),
-    )
-    before = down()
-    last = Move(decisions=(before.decision,), outcomes=(outcome_of(before),), shown_s=T0 + 7)
-    memory = settled(recommendations=(Recommendation(at_s=T0 - 100, replicas=12),))
-    return case_of(policy, signal, memory, last=last)
-
-
-STORIES = {"up": up, "down": down, "held": held}
+from tests.decisions.ticks import T0
+from tests.explain.cases import disagreements, records_of, texts, told
+from tests.explain.whole_cases import GOLDEN, STORIES, down, held, printed, up
 
 
 def cases() -> Iterator[tuple[str, Case]]:
@@ -76,6 +25,12 @@ def changed_numbers(line: str) -> Iterator[str]:
         digits = found.group()
         last = str(int(digits[-1]) - 1 if digits[-1] == "9" else int(digits[-1]) + 1)
         yield line[: found.start()] + digits[:-1] + last + line[found.end() :]
+
+
+@pytest.mark.parametrize("name", STORIES)
+def test_the_text_is_the_golden_one(name: str) -> None:
+    """Renewed by `python -m tests.explain.whole_cases`; read the difference as a user would."""
+    assert printed(STORIES[name]()) == (GOLDEN / f"{name}.txt").read_text()
 
 
 @pytest.mark.parametrize("name", STORIES)
