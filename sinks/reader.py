@@ -138,14 +138,29 @@ class TableReader(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka 
         if self._ended:
             return []
         if not self._settled.is_set():
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._settled.wait(), POLL_MS / 1000)
+            await self._unsettled()
             return []
         if self._misplaced:
             await self._place(self._misplaced & self._placed.keys())
             return []
         messages = await self._fetched()
         return [] if messages is None else await self._with_positions(messages)
+
+    async def _unsettled(self) -> None:
+        """aiokafka tells what is wrong with the group to those alone who poll, which has to wait for the placing."""
+        try:
+            self._consumer._coordinator.check_errors()
+        except KafkaError as error:
+            await self._pass_over(error)
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._settled.wait(), POLL_MS / 1000)
+
+    async def _pass_over(self, error: KafkaError) -> None:
+        """Raise it, unless it helps to poll again after a while."""
+        if not error.retriable:
+            raise error
+        _log.warning("poll_failed", error=f"{type(error).__name__}: {error}")
+        await asyncio.sleep(RETRY_S)
 
     async def _fetched(self) -> Mapping[TopicPartition, list[ConsumerRecord]] | None:
         poll = asyncio.ensure_future(self._consumer.getmany(timeout_ms=POLL_MS, max_records=POLL_RECORDS_MAX))
@@ -165,10 +180,7 @@ class TableReader(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka 
             # Asked for between the assignment and our seek, which has answered it.
             return None
         except KafkaError as error:
-            if not error.retriable:
-                raise
-            _log.warning("poll_failed", error=str(error))
-            await asyncio.sleep(RETRY_S)
+            await self._pass_over(error)
         return None
 
     async def _with_positions(self, messages: Mapping[TopicPartition, list[ConsumerRecord]]) -> list[Polled]:

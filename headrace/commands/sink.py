@@ -4,7 +4,7 @@ import asyncio
 import hashlib
 from typing import Annotated, ClassVar
 
-from aiokafka.errors import KafkaError
+from aiokafka.errors import InvalidSessionTimeoutError, KafkaError
 from pydantic import AfterValidator, BeforeValidator, Field
 from pydantic_core import PydanticCustomError
 
@@ -15,6 +15,7 @@ from headrace.flags import new_app, settings_command
 from headrace.kafka_reach import KafkaReach
 from headrace.nearest import did_you_mean
 from headrace.process import Process, run_process
+from headrace.session_timeouts import session_timeout_told
 from headrace.setting_checks import check
 from headrace.settings import KafkaSettings, ProcessSettings
 from sinks.buffers import FlushRules
@@ -60,6 +61,12 @@ class SinkSettings(KafkaSettings, TablesSettings, ProcessSettings):
         _RULES.memory_bytes_max, ge=2**10, description="Most bytes that are read and not committed; then reading waits."
     )
     threads: int = Field(2, ge=1, le=64, description="Topics that are decoded and written at the same time.")
+    session_timeout_seconds: float = Field(
+        10.0,
+        gt=0,
+        description="After this long without a sign of life a sink's partitions move to others. "
+        "Kafka refuses less than its group.min.session.timeout.ms (6 s by default).",
+    )
     ready_lag: int = Field(10_000, ge=0, description="Most unread records with which /readyz says ready.")
 
     @check("memory_bytes", "flush_bytes")
@@ -85,6 +92,7 @@ class SinkSettings(KafkaSettings, TablesSettings, ProcessSettings):
                 memory_bytes_max=self.memory_bytes,
             ),
             threads=self.threads,
+            session_s=self.session_timeout_seconds,
         )
 
 
@@ -122,6 +130,9 @@ async def _serve(process: Process[SinkSettings]) -> None:
         raise CannotRunError(error.message, ExitCode.PARTITIONS) from error
     except StuckError as error:
         raise CannotRunError(error.message, ExitCode.STUCK) from error
+    except InvalidSessionTimeoutError as error:
+        told = await session_timeout_told(settings.access("headrace-sink"), settings.session_timeout_seconds)
+        raise CannotRunError(told) from error
     except KafkaError as error:
         message = f"Kafka at {process.settings.bootstrap} does not serve the sink: {error}"
         raise CannotRunError(message, ExitCode.UNAVAILABLE) from error

@@ -56,7 +56,9 @@ class Line:
             "HEADRACE_SINK_FLUSH_SECONDS": "0.5",
             "HEADRACE_SINK_GROUP": f"{self.prefix}sink",
             "HEADRACE_WORKER_GROUP": f"{self.prefix}worker",
+            "HEADRACE_SINK_SESSION_TIMEOUT_SECONDS": "2",
             "HEADRACE_WORKER_SESSION_TIMEOUT_SECONDS": "2",
+            "HEADRACE_ACTUATOR_FLEET_SESSION_TIMEOUT_SECONDS": "2",
         }
 
     async def run(self, *arguments: str, status: int = 0, environment: Mapping[str, str] = MappingProxyType({})) -> str:

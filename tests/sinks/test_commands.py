@@ -85,6 +85,20 @@ async def test_missing_topics_have_a_status(deployment: Deployment) -> None:
     assert "Traceback" not in found.stderr
 
 
+async def test_a_session_timeout_that_kafka_refuses_is_told_with_its_range(deployment: Deployment) -> None:
+    found = await asyncio.to_thread(
+        headrace,
+        "sink",
+        f"--bootstrap={deployment.access.bootstrap}",
+        f"--topic-prefix={deployment.names.prefix}",
+        f"--tables={deployment.folder}",
+        "--session-timeout-seconds=0.5",
+    )
+    assert found.returncode == ExitCode.USAGE
+    assert "--session-timeout-seconds: 0.5, allowed by Kafka: 1 to 1800 (group.min.session.timeout.ms" in found.stderr
+    assert "Traceback" not in found.stderr
+
+
 def test_settings_are_refused_all_at_once() -> None:
     found = headrace("sink", "--topics=signal,policies", "--flush-seconds=0", "--tables=x", "--storage-options=key")
     assert found.returncode == ExitCode.USAGE

@@ -103,9 +103,10 @@ async def outcome(process: Process) -> tuple[int | None, str]:
     return process.returncode, told.decode()
 
 
-async def until_rows(deployment: Deployment, wanted: int) -> None:
-    async with asyncio.timeout(60):
-        while count(deployment.folder, REQUESTS) < wanted:  # noqa: ASYNC110  # a folder has no event
+async def until_rows(deployment: Deployment, wanted: int, process: Process) -> None:
+    async with asyncio.timeout(90):
+        while count(deployment.folder, REQUESTS) < wanted:
+            assert process.returncode is None, await outcome(process)
             await asyncio.sleep(0.05)
 
 
@@ -120,7 +121,7 @@ async def test_a_full_disk_ends_the_sink_and_loses_nothing(deployment: Deploymen
     deployment = replace(deployment, folder=small_disk.folder)
     await deployment.send(request_samples(50))
     async with command(deployment, small_disk.before) as process:
-        await until_rows(deployment, 50)
+        await until_rows(deployment, 50, process)
         await deployment.send(incompressible(4_000, first=50))
         status, told = await outcome(process)
     assert status == ExitCode.STORAGE
@@ -147,7 +148,7 @@ async def test_a_folder_that_goes_away_and_comes_back(deployment: Deployment) ->
     away = deployment.folder.with_name("away")
     await deployment.send(request_samples(50))
     async with command(deployment) as process:
-        await until_rows(deployment, 50)
+        await until_rows(deployment, 50, process)
         deployment.folder.rename(away)
         await deployment.send(request_samples(50, first=50))
         status, told = await outcome(process)
