@@ -2,6 +2,7 @@
 
 from typing import assert_never
 
+from decisions.limits import least_after_down, most_after_up
 from headrace.explain.asks import decided_by, has_no_load, largest, up_candidates
 from headrace.explain.case import Case
 from headrace.explain.sentence import Kind, Numbers, Sentence
@@ -71,6 +72,8 @@ def _up_limit(case: Case) -> Said:
     if case.policy is None:
         return text, numbers
     limits = case.policy.scale_up
+    if decision.desired != most_after_up(limits, decision.current):
+        return _still_under_way(decision)
     numbers |= {"max_factor": limits.max_factor, "max_step": limits.max_step}
     return f"{text} (maxFactor {number(limits.max_factor)}, maxStep {limits.max_step})", numbers
 
@@ -81,8 +84,16 @@ def _max_fraction(case: Case) -> Said:
     numbers: Numbers = {"current": decision.current, "desired": decision.desired}
     if case.policy is None:
         return text, numbers
-    fraction = case.policy.scale_down.max_fraction
-    return f"{text} (maxFraction {number(fraction)})", numbers | {"max_fraction": fraction}
+    limits = case.policy.scale_down
+    if decision.desired != least_after_down(limits, decision.current):
+        return _still_under_way(decision)
+    return f"{text} (maxFraction {number(limits.max_fraction)})", numbers | {"max_fraction": limits.max_fraction}
+
+
+def _still_under_way(decision: ScalingDecision) -> Said:
+    """The policy's own limit lies farther: what holds is a step that nobody was seen to have made yet."""
+    text = f"the step from {decision.current} to {decision.desired} was not seen carried out yet, and none goes past it"
+    return text, {"current": decision.current, "desired": decision.desired}
 
 
 def _stabilisation(decision: ScalingDecision, times: Times) -> Said:

@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from datetime import tzinfo
 from typing import Any
 
-from headrace.explain import check_outcomes, check_reasons, check_rules
+from headrace.explain import check_holds, check_outcomes, check_reasons, check_rules
 from headrace.explain.checked_records import Records
 
 __all__ = ["Disagreement", "Records", "check_lines", "check_object", "sentences_of"]
 
-RULES = (*check_rules.RULES, *check_reasons.RULES, *check_outcomes.RULES)
+RULES = (*check_rules.RULES, *check_reasons.RULES, *check_holds.RULES, *check_outcomes.RULES)
 
 SAID_ONCE = frozenset({"seen", "proposed", "otherwise"})
 """Kinds of which no two sentences are alike."""

@@ -1,5 +1,6 @@
 """Rules for the sentences of reasons, bounds and holds: the contract's word, and the numbers behind it."""
 
+import math
 import re
 from collections.abc import Callable
 
@@ -197,8 +198,8 @@ def _skipped(found: re.Match[str], records: Records) -> Found:
     rf"one step down from (?P<current>\d+) ends at (?P<desired>\d+)(?: \(maxFraction (?P<fraction>{NUMBER})\))?",
 )
 def _step(found: re.Match[str], records: Records) -> Found:
-    yield from number("current", found["current"], records.decision["current"])
-    yield from number("desired", found["desired"], records.decision["desired"])
+    yield from _from_to(found, records)
+    yield from unless(records.policy is None or _is_at_limit(records), "the policy's limit lies farther")
     keys = {
         "factor": ("scaleUp", "maxFactor"),
         "step": ("scaleUp", "maxStep"),
@@ -209,6 +210,32 @@ def _step(found: re.Match[str], records: Records) -> Found:
             section, key = keys[name]
             true = None if records.policy is None else records.policy[section][key]
             yield from number(key, said, float(true) if name != "step" and true is not None else true)
+
+
+@form(
+    BOUNDS,
+    "up_limit max_fraction",
+    r"the step from (?P<current>\d+) to (?P<desired>\d+) was not seen carried out yet, and none goes past it",
+)
+def _under_way(found: re.Match[str], records: Records) -> Found:
+    yield from _from_to(found, records)
+    yield from unless(not _is_at_limit(records), "it is the policy's limit that holds")
+
+
+def _from_to(found: re.Match[str], records: Records) -> Found:
+    yield from number("current", found["current"], records.decision["current"])
+    yield from number("desired", found["desired"], records.decision["desired"])
+
+
+def _is_at_limit(records: Records) -> bool:
+    """By arithmetic on the policy's own numbers: the step is as long as they let it be."""
+    if records.policy is None:
+        return False
+    current, step = records.decision["current"], records.decision["desired"] - records.decision["current"]
+    up, down = records.policy["scaleUp"], records.policy["scaleDown"]
+    if step > 0:
+        return bool(step == max(math.floor(current * up["maxFactor"]) - current, up["maxStep"]))
+    return bool(-step == max(1, math.floor(current * down["maxFraction"])))
 
 
 @form(
@@ -227,46 +254,6 @@ def _floors(found: re.Match[str], records: Records) -> Found:
     if records.policy is not None:
         true["maximum"] = records.policy["maxReplicas"]
     yield from unless(said == {name: str(value) for name, value in true.items()}, f"the records have {true}")
-
-
-@rule(
-    "hold",
-    rf"Not (?P<way>up|down)(?: \((?P<reason>\w+)\), although|:) "
-    rf"(?:no metric asks for more than (?P<least>\d+) \((?P<of>.+)\)|{METRIC} asks for (?P<proposed>\d+)), "
-    rf"and there (?:is|are) (?P<current>\d+)\.",
-)
-def _not(found: re.Match[str], records: Records) -> Found:
-    asked, current = records.most_asked(), records.decision["current"]
-    metric = found["metric"] or found["of"]
-    candidate = told_metric(metric, records)
-    is_largest = candidate in records.short_window and candidate is not None and candidate["proposed"] == asked
-    yield from unless(is_largest, f"{metric} does not ask for most")
-    yield from number("proposal", found["proposed"] or found["least"], asked)
-    yield from number("current", found["current"], current)
-    yield from _although(found, records, asked is not None and _points(found["way"], asked, current))
-
-
-@rule("hold", r"Not (?P<way>up|down)(?: \((?P<reason>\w+)\), although|:) no load is left to measure\.")
-def _not_without_load(found: re.Match[str], records: Records) -> Found:
-    yield from unless(records.most_asked() is None, f"a metric asks for {records.most_asked()}")
-    yield from unless(any(it["state"] == "undefined" for it in records.short_window), "no value is undefined")
-    yield from _although(found, records, found["way"] == "down")
-
-
-@rule("hold", r"Not up: no metric proposes a number of replicas\.|Not down: nothing shows that fewer would do\.")
-def _not_known(_: re.Match[str], records: Records) -> Found:
-    yield from unless(records.most_asked() is None, f"a metric asks for {records.most_asked()}")
-
-
-def _points(way: str, asked: int, current: int) -> bool:
-    return asked > current if way == "up" else asked < current
-
-
-def _although(found: re.Match[str], records: Records, is_against: bool) -> Found:
-    """The reason is named where it was decided against what is asked for, and only there."""
-    reason = records.decision["reason"]
-    yield from unless((found["reason"] is not None) == is_against, "whether it was decided against what is asked for")
-    yield from unless(found["reason"] in (None, reason), f"reason {found['reason']}, the record has {reason}")
 
 
 for _word, _text in (

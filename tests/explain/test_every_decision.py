@@ -221,3 +221,15 @@ def test_whatever_is_decided_can_be_explained_and_checks(story: tuple[EndpointPo
         case = Case(decision=tick.decision, signal=tick.signal, policy=policy, memory=tick.before, last=last)
         assert disagreements(case) == []
         assert disagreements(msgspec.structs.replace(case, memory=None)) == []
+
+
+@pytest.mark.parametrize(("name", "way"), [("down by the fraction", -1), ("up by the factor", 1)])
+def test_a_step_that_is_still_under_way_is_not_taken_for_the_policys_limit(name: str, way: int) -> None:
+    """A step of the policy's length is its limit's; a shorter one is held by the one before."""
+    case = named(name)
+    assert "axF" in next(line for line in texts(case) if line.startswith("Bound "))
+    shorter = msgspec.structs.replace(case.decision, desired=case.decision.current + way)
+    case = msgspec.structs.replace(case, decision=shorter)
+    assert disagreements(case) == []
+    (line,) = [line for line in texts(case) if line.startswith("Bound ")]
+    assert line.endswith(f"to {shorter.desired} was not seen carried out yet, and none goes past it.")
