@@ -215,7 +215,7 @@ class Carrier:
         result = self._result(OutcomeResult.UNKNOWN if doubtful else OutcomeResult.REFUSED)
         trouble = Trouble(result=result, detail=answer.detail)
         self._trouble = (instruction.decision_id, trouble)
-        _log.info("not_carried_out", endpoint=instruction.endpoint, why=answer.detail, answer=type(answer).__name__)
+        _log.debug("not_carried_out", endpoint=instruction.endpoint, why=answer.detail, answer=type(answer).__name__)
         return _Again(trouble=trouble)
 
     def _result(self, result: OutcomeResult) -> OutcomeResult:

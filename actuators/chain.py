@@ -80,18 +80,14 @@ class Chain:
         self._last_id = decision.decision_id
         instruction = instruction_of(decision, order, read_s)
         if instruction is not None:
-            self._read.append(instruction)
+            # Victims can be thousands, and nobody asks for those of a decision that is not the newest.
+            brief = msgspec.structs.replace(instruction, victims=())
+            self._read.append(brief)
             if decision.decision_id not in self._settled:
-                self._open[decision.decision_id] = instruction
+                self._open[decision.decision_id] = brief
             if self._newest is None or decision.at_s > self._newest.at_s:
-                self._shorten(self._newest)
                 self._newest = instruction
         return follows
-
-    def _shorten(self, instruction: Instruction | None) -> None:
-        """Victims can be thousands, and nobody asks for those of a decision that is not the newest."""
-        if instruction is not None and instruction.decision_id in self._open:
-            self._open[instruction.decision_id] = msgspec.structs.replace(instruction, victims=())
 
     def note(self, outcome: Outcome) -> None:
         """Take an outcome from the log, of this actuator or another one."""
@@ -138,20 +134,40 @@ class Chain:
         `trouble` is why the newest decision was not carried out so far.
         """
         found = self._found(observed)
-        left = [it for it in self._in_order() if found is None or it.decision_id != found.decision_id]
-        told = [] if found is None else [found]
+        told = [*self._refuse_ahead(now_s, found), *([] if found is None else [found])]
+        over = {it.decision_id for it in told}
+        left = [it for it in self._in_order() if it.decision_id not in over]
         newest, put = self._newest, None
-        if newest is not None and newest in left:
+        if newest is not None and any(it.decision_id == newest.decision_id for it in left):
             verdict = self._verdict_on(newest, observed, found, now_s, trouble)
             put = newest if verdict is None else None
             told += [] if verdict is None else [verdict]
-        if newest is not None:
+        for it in left:
             # Nobody carries out what is too old, so that need not wait for the outcome of what is put.
-            over = [it for it in left if put is None or now_s - it.at_s > self._limits.age_max_s]
-            told += [superseded(it, newest) for it in over if it is not newest]
+            is_over = put is None or now_s - it.at_s > self._limits.age_max_s
+            if newest is not None and it.decision_id != newest.decision_id and is_over:
+                told.append(superseded(it, newest))
         # A reader that keeps only the last outcome shall know of the newest decision, and that it was applied.
         told.sort(key=lambda it: (it.at_s, it.result is OutcomeResult.APPLIED))
         return Judgement(told=tuple(told), put=put)
+
+    def _refuse_ahead(self, now_s: float, found: Verdict | None) -> list[Verdict]:
+        """A tick far in the future is a mistake; as the newest decision it would keep all others from their targets."""
+        latest_s = now_s + self._limits.age_max_s
+        if self._newest is not None and self._newest.at_s > latest_s:
+            timely = [it for it in (*self._open.values(), *self._read) if it.at_s <= latest_s]
+            self._newest = max(timely, key=lambda it: (it.at_s, -it.order), default=None)
+        ahead = [it for it in self._in_order() if it.at_s > latest_s]
+        return [
+            verdict_on(
+                it,
+                OutcomeResult.REFUSED,
+                f"its tick is {it.at_s - now_s:.0f} s ahead of this actuator's clock, allowed up to "
+                f"{self._limits.age_max_s:g} s",
+            )
+            for it in ahead
+            if found is None or it.decision_id != found.decision_id
+        ]
 
     def with_older(self, instruction: Instruction, verdict: Verdict) -> tuple[Verdict, ...]:
         """A verdict on a decision ends those before it too. It comes last: the last outcome is the newest."""
@@ -222,9 +238,6 @@ class Chain:
         if age_s > age_max_s:
             detail = f"{age_s:.0f} s old, carried out up to {age_max_s:g} s: the worker decides anew"
             return verdict_on(newest, OutcomeResult.SUPERSEDED, detail)
-        if -age_s > age_max_s:
-            detail = f"its tick is {-age_s:.0f} s ahead of this actuator's clock, allowed up to {age_max_s:g} s"
-            return verdict_on(newest, OutcomeResult.REFUSED, detail)
         return None
 
     def _is_fenced(self, newest: Instruction, observed: ObservedTarget) -> bool:

@@ -18,8 +18,9 @@ from actuators.chain import Chain
 from actuators.log_ends import LogEnds
 from actuators.log_tail import LogTail
 from actuators.outcome_writer import OutcomeWriter
-from actuators.verdicts import Limits, Verdict
+from actuators.verdicts import Limits, Verdict, outcome_of
 from records.decisions import ScalingDecision
+from records.enums import OutcomeResult
 from records.outcomes import Outcome
 from wire.codec import DecodeError, decode
 from wire.kafka import KafkaAccess, close_consumer, open_consumer, partition_of
@@ -34,6 +35,9 @@ STUCK_AFTER = 60
 """So many times in a row Kafka said where a log ends, and a second later it was not read to there."""
 END_PATIENCE_S = 8.0
 """For a call under way and its outcome; whoever takes over finds out about a call that takes longer."""
+
+TOLD_AT_ONCE = 1000
+"""Outcomes that are sent before the next ones: after a long absence there may be a hundred thousand."""
 
 T = TypeVar("T")
 
@@ -191,17 +195,23 @@ class Tenure:
 
         What others told meanwhile, or an attempt whose acknowledgement was lost, is read before anything is written.
         """
+        for start in range(0, len(verdicts), TOLD_AT_ONCE):
+            await self._tell_some(chain, verdicts[start : start + TOLD_AT_ONCE])
+
+    async def _tell_some(self, chain: Chain, verdicts: tuple[Verdict, ...]) -> None:
         while True:
             await self._outcomes_read()
             left = [verdict for verdict in verdicts if not chain.is_told(verdict)]
-            outcomes = [self._outcome_of(verdict) for verdict in left]
+            carriers = self._options.carriers
+            outcomes = [outcome_of(it, DECISIONS, carriers.actuator, int(carriers.clock())) for it in left]
             if not outcomes or await self._options.writer.write(outcomes):
                 break
             await asyncio.sleep(RETRY_S)
         for verdict, outcome in zip(left, outcomes, strict=True):
             chain.settle(verdict)
             metrics.outcomes.add(1, {"result": outcome.result.value})
-            _log.info(
+            say = _log.debug if outcome.result is OutcomeResult.SUPERSEDED else _log.info
+            say(
                 "outcome_written",
                 endpoint=outcome.endpoint,
                 decision_id=outcome.decision_id,
@@ -215,21 +225,6 @@ class Tenure:
             ends = await self._options.ends.now()
             if await self._outcome_tail.reach({it: ends[it] for it in self._outcomes}, REACH_S):
                 return
-
-    def _outcome_of(self, verdict: Verdict) -> Outcome:
-        carriers = self._options.carriers
-        return Outcome(
-            decision_id=verdict.decision_id,
-            decision_topic=DECISIONS,
-            endpoint=verdict.endpoint,
-            actuator=carriers.actuator,
-            at_s=int(carriers.clock()),
-            result=verdict.result,
-            retryable=verdict.retryable,
-            detail=verdict.detail,
-            observed=verdict.observed,
-            decision_at_s=verdict.at_s,
-        )
 
     def _take_decision(self, message: ConsumerRecord) -> None:
         record = _decoded(DECISIONS, message)

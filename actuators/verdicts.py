@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from actuators.instructions import Instruction
 from records.enums import OutcomeResult
+from records.outcomes import Outcome
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,3 +74,19 @@ def superseded(instruction: Instruction, by: Instruction) -> Verdict:
     """A newer decision took its place."""
     detail = f"decision {by.short_id} of {by.at_s} took its place"
     return verdict_on(instruction, OutcomeResult.SUPERSEDED, detail)
+
+
+def outcome_of(verdict: Verdict, topic: str, actuator: str, at_s: int) -> Outcome:
+    """The record on the wire, of a decision on this topic; `at_s` is now."""
+    return Outcome(
+        decision_id=verdict.decision_id,
+        decision_topic=topic,
+        endpoint=verdict.endpoint,
+        actuator=actuator,
+        at_s=at_s,
+        result=verdict.result,
+        retryable=verdict.retryable,
+        detail=verdict.detail,
+        observed=verdict.observed,
+        decision_at_s=verdict.at_s,
+    )

@@ -42,7 +42,7 @@ log = structlog.get_logger("headrace.actuator")
 
 _LIMITS, _BACKOFF = Limits(), Backoff()
 _HEALTH_EVERY_S = 0.5
-_FIRST_LOOK_S = 1.0
+_LOOK_EVERY_S = 1.0
 
 
 @app.callback()
@@ -159,22 +159,26 @@ async def _serve_fleet(process: Process[FleetActuatorSettings]) -> None:
     async with FleetApi(settings.api, settings.call_timeout_seconds) as api:
         port = WatchedPort(api)
         options = settings.options("fleet", process)
-        looking = asyncio.create_task(_look_once(api, port, options.name))
+        watching = asyncio.create_task(_watch_target(api, port, options.name))
         try:
             await _serve(process, options, port)
         finally:
-            looking.cancel()
+            watching.cancel()
 
 
-async def _look_once(api: FleetApi, port: WatchedPort, name: str) -> None:
-    """Until a first answer nobody knows whether the address is right; after it the calls themselves tell."""
+async def _watch_target(api: FleetApi, port: WatchedPort, name: str) -> None:
+    """Until a first answer nobody knows whether the address is right; after it the calls tell, and what ails them is
+    looked at again, as the next call may be far off."""
     said = None
-    while (why_not := await api.reach(name)) is not None:
-        if why_not != said:
-            log.warning("target_not_reached", why=why_not)
-        port.why_not = said = why_not
-        await asyncio.sleep(_FIRST_LOOK_S)
-    port.why_not = None
+    port.why_not = "not asked yet"
+    while True:
+        if port.why_not is not None:
+            port.why_not = await api.reach(name)
+        if port.why_not != said:
+            say = log.info if port.why_not is None else log.warning
+            say("target_changed", error=port.why_not)
+            said = port.why_not
+        await asyncio.sleep(_LOOK_EVERY_S)
 
 
 async def _serve(process: Process[Any], options: ActuatorOptions, port: WatchedPort) -> None:

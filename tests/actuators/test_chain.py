@@ -61,6 +61,7 @@ class Case:
 
 TRIED = Trouble(result=UNKNOWN, detail="no answer")
 LATE_S = T + 15 + 61.0
+AHEAD = msgspec.structs.replace(D1, decision_id="a" * 64, at_s=T + 9000)
 BACK = msgspec.structs.replace(D1, decision_id="b" * 64, at_s=T + 15, previous_id=D3.decision_id)
 
 CASES = (
@@ -119,6 +120,20 @@ CASES = (
         put=D3,
     ),
     Case(name="from the future", read=(D3,), observed=target(4), now_s=T + 15 - 61.0, told=((D3, REFUSED),)),
+    Case(
+        name="one from the future supersedes nothing",
+        read=(D1, AHEAD),
+        observed=target(2),
+        told=((AHEAD, REFUSED),),
+        put=D1,
+    ),
+    Case(
+        name="one from the future was refused by a run before",
+        read=(AHEAD, D1),
+        observed=target(2),
+        noted=(outcome_of(AHEAD, REFUSED),),
+        put=D1,
+    ),
     Case(
         name="not above the last applied",
         read=(BACK,),
@@ -275,4 +290,4 @@ def test_only_the_newest_keeps_its_victims() -> None:
     put = chain.judge(target(4), NOW_S).put
     assert put is not None
     assert put.victims == ("chat-2", "chat-3")
-    assert chain._open[first.decision_id].victims == ()
+    assert {it.victims for it in (*chain._open.values(), *chain._read)} == {()}

@@ -7,7 +7,7 @@ import pytest
 from records.enums import OutcomeResult
 from tests.actuators.world import Member, World
 
-STORIES = 400
+STORIES = 300
 
 
 async def play(world: World, steps: int, members: int) -> None:

@@ -26,7 +26,7 @@ from actuators.port import (
     Unanswered,
 )
 from actuators.retries import Backoff
-from actuators.verdicts import Limits, Verdict
+from actuators.verdicts import Limits, Verdict, outcome_of
 from records.decisions import ScalingDecision
 from records.outcomes import Outcome
 from simulation.scale_target import Accepted, ScaleRequest, ScaleTarget
@@ -147,20 +147,7 @@ class Member:
             self.take()
             if chain.is_told(verdict):
                 continue
-            self.world.outcomes.append(
-                Outcome(
-                    decision_id=verdict.decision_id,
-                    decision_topic="decisions.scaling",
-                    endpoint=ENDPOINT,
-                    actuator=self.name,
-                    at_s=NOW_S,
-                    result=verdict.result,
-                    retryable=verdict.retryable,
-                    detail=verdict.detail,
-                    observed=verdict.observed,
-                    decision_at_s=verdict.at_s,
-                )
-            )
+            self.world.outcomes.append(outcome_of(verdict, "decisions.scaling", self.name, NOW_S))
             await self.world.moment()
             chain.settle(verdict)
 
