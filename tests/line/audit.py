@@ -7,7 +7,7 @@ tables are read by DuckDB's delta_scan and by Polars.
 import asyncio
 import json
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -120,17 +120,24 @@ class TopicCount:
     dead: int
 
 
+async def until(holds: Callable[[], Awaitable[object]], timeout_s: float = 120) -> None:
+    """Ask until it holds: neither Kafka nor files nor tables tell when they have more."""
+    async with asyncio.timeout(timeout_s):
+        while not await holds():  # noqa: ASYNC110  # as said
+            await asyncio.sleep(POLL_S)
+
+
 async def until_kept(bootstrap: str, prefix: str, folder: Path, topics: list[str], timeout_s: float = 120) -> None:
     """Return when the last message of every partition of the topics is in its table or among the dead letters.
 
-    Nothing may be sent meanwhile. The tables do not tell when they have more, so they are asked again and again.
+    Nothing may be sent meanwhile.
     """
     ends = {topic: _last_offsets(await read_topic(bootstrap, prefix + topic)) for topic in topics}
-    async with asyncio.timeout(timeout_s):
-        while True:
-            if all(_reaches(folder, prefix, topic, offsets) for topic, offsets in ends.items()):
-                return
-            await asyncio.sleep(POLL_S)
+
+    async def are_kept() -> bool:
+        return all(_reaches(folder, prefix, topic, offsets) for topic, offsets in ends.items())
+
+    await until(are_kept, timeout_s)
 
 
 def _last_offsets(messages: list[Message]) -> dict[int, int]:

@@ -1,8 +1,6 @@
 """A live llama.cpp server through collect, Kafka and the sink: its clients' tokens are the table's tokens."""
 
-import asyncio
 import json
-from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import pytest
@@ -10,12 +8,11 @@ import pytest
 from headrace.clock import monotonic_s
 from headrace.engine import LlamaServer
 from headrace.load import LoadCounts, LoadGenerator, PlannedRequest
-from tests.line.audit import ask, count_everything, read_topic, until_kept
+from tests.line.audit import ask, count_everything, read_topic, until, until_kept
 from tests.line.conftest import MakeLine
 from tests.line.deployment import Line
 
 TOPIC = "telemetry.requests"
-POLL_S = 0.25
 DIFFERENT = 24
 ROUNDS = 3
 
@@ -29,15 +26,6 @@ def completions() -> list[PlannedRequest]:
             at_s = 0.1 * number + 0.03 * turn
             requests.append(PlannedRequest(at_s=at_s, prompt=prompt, output_tokens=3 + (7 * number + turn) % 40))
     return requests
-
-
-async def until(condition: Callable[[], Awaitable[bool]]) -> None:
-    """Kafka and the tables are asked again and again: neither tells when it has more."""
-    async with asyncio.timeout(60):
-        while True:
-            if await condition():
-                return
-            await asyncio.sleep(POLL_S)
 
 
 def samples_of(line: Line) -> str:

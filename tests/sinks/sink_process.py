@@ -1,7 +1,7 @@
 """A sink as a process of its own, which ends or freezes itself where the test wants.
 
 `python -m tests.sinks.sink_process SPEC`, a SinkSpec as JSON. The process says `caught up` on stdout once it has read
-everything, and ends when its stdin is closed, as by SIGTERM.
+everything, and ends in order by SIGTERM, or when its stdin is closed.
 """
 
 import asyncio
@@ -76,6 +76,7 @@ def plan_of(spec: SinkSpec) -> SinkPlan:
 async def run(spec: SinkSpec) -> None:
     stop, sink = asyncio.Event(), DeltaSink(plan_of(spec))
     asyncio.get_running_loop().add_reader(sys.stdin, stop.set)
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
     task = asyncio.create_task(sink.run(stop))
     while sink.lag != 0 and not task.done():
         await asyncio.wait({task}, timeout=0.02)
