@@ -30,8 +30,7 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
     """A decision, its signal, the outcomes of its id, and what it was made with.
 
     Null is what could not be found: `policy` is the one that `policy_hash` names, `memory` what was remembered before
-    the tick. `is_first`: the decision has none before it, and nothing was remembered. `last` is null where no decision
-    before this one was found that is no hold. `shown_s` as of a Move.
+    the tick; `last` is null where no decision before this one was found that is no hold. `shown_s` as of a Move.
     """
 
     decision: ScalingDecision

@@ -59,9 +59,19 @@ def text_lines(explanation: Explanation, now_s: float, zone: tzinfo | None = Non
     lines = [head]
     for title, sentences in groupby(explanation.sentences, key=lambda sentence: _title(sentence.kind)):
         lines += ["", title, *(f"  {sentence.text}" for sentence in sentences)]
-    if explanation.counterfactuals and explanation.computed is Computed.AGAIN:
-        lines.append("  (computed: decided again from the recorded signal, policy and memory, with that one change)")
+    if explanation.counterfactuals:
+        lines.append(f"  ({_how(explanation.computed)})")
     return lines
+
+
+def _how(computed: Computed) -> str:
+    match computed:
+        case Computed.AGAIN:
+            return "computed: decided again from the recorded signal, policy and memory, with that one change"
+        case Computed.RECORD:
+            return "from the recorded proposals: what the tick was decided on is not all there any more"
+        case _:
+            assert_never(computed)
 
 
 def _title(kind: Kind) -> str:

@@ -60,7 +60,7 @@ def find_otherwise(case: Case) -> Otherwise:
     inputs = again.inputs_of(case)
     earliest_s = _earliest_told(decision) if _is_held_down(decision) else None
     if inputs is None:
-        return Otherwise(counterfactuals=tuple(_from_record(decision)), earliest_down_s=earliest_s)
+        return Otherwise(counterfactuals=tuple(_from_record(case)), earliest_down_s=earliest_s)
     if _is_held_down(decision):
         earliest_s = again.earliest_down_s(inputs) or earliest_s
     found = tuple(
@@ -175,9 +175,10 @@ def _without(word: str) -> str:
             return "Had this tick been decided"
 
 
-def _from_record(decision: ScalingDecision) -> Iterator[Counterfactual]:
-    """What candidates alone tell: of steps that a limit cut, and of a scale-up with one metric less."""
-    unbound = _unbound(decision)
+def _from_record(case: Case) -> Iterator[Counterfactual]:
+    """What candidates and policy tell: of steps that a limit cut, and of a scale-up with one metric less."""
+    decision = case.decision
+    unbound = _unbound(case)
     if decision.bound is not None and unbound is not None:
         desired = max(unbound, decision.floors.minimum or 0, decision.floors.provisioned or 0)
         yield Counterfactual(without=decision.bound.value, desired=desired, computed=Computed.RECORD)
@@ -194,11 +195,16 @@ def _from_record(decision: ScalingDecision) -> Iterator[Counterfactual]:
             )
 
 
-def _unbound(decision: ScalingDecision) -> int | None:
-    """What was asked for before one limit cut it; null where another, which the record does not hold, may have too."""
+def _unbound(case: Case) -> int | None:
+    """What was asked for before one limit cut it; null where another that is not recorded may have cut it too."""
+    decision = case.decision
+    decider = decided_by(decision)
+    asked = None if decider is None else decider.proposed
     if decision.bound is ScalingBound.MAX_FRACTION:
-        needed, decider = told_by(decision).needed, decided_by(decision)
-        return needed.replicas if needed is not None else None if decider is None else decider.proposed
+        needed = told_by(decision).needed
+        return asked if needed is None else needed.replicas
+    if decision.bound is ScalingBound.UP_LIMIT and asked is not None and case.policy is not None:
+        return min(asked, case.policy.max_replicas)
     return None
 
 

@@ -50,6 +50,24 @@ def test_a_tick_of_which_only_the_decision_is_left_is_explained(tick: Tick) -> N
     assert {it["computed"] for it in told(case)["counterfactuals"]} <= {"record"}
 
 
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("up by the factor", [("up_limit", 40)]),
+        ("up on the largest of two", [("metric:inflight_requests", 12)]),
+        ("down by the fraction", [("max_fraction", 1)]),
+        ("down no farther than the slow window", []),
+    ],
+)
+def test_without_the_memory_the_record_answers_what_it_can(name: str, expected: list[tuple[str, int]]) -> None:
+    case = msgspec.structs.replace(named(name), memory=None)
+    found = told(case)["counterfactuals"]
+    assert [(it["without"], it["desired"]) for it in found] == expected
+    assert disagreements(case) == []
+    again = {it["without"]: it["desired"] for it in told(named(name))["counterfactuals"]}
+    assert all(again[without] == desired for without, desired in expected)
+
+
 def altered(decision: ScalingDecision, **fields: Any) -> Case:
     return Case(decision=msgspec.structs.replace(decision, **fields))
 
