@@ -1,14 +1,15 @@
-"""The command line as a user meets it, in processes of their own."""
+"""The command line as a user meets it; help in this process, what ends in a status in one of its own."""
 
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from headrace.exit_codes import ExitCode
-from headrace.main import COMMANDS
+from headrace.main import COMMANDS, main
 
 
 def headrace(*arguments: str, env: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
@@ -20,6 +21,23 @@ def headrace(*arguments: str, env: dict[str, str] | None = None) -> subprocess.C
         check=False,
         env={**clean, "COLUMNS": "120", **(env or {})},
     )
+
+
+Help = Callable[..., str]
+
+
+@pytest.fixture
+def shown(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Help:
+    """The help of a command on a terminal so wide; a process for each would take a second."""
+
+    def show(*command: str, columns: int = 120) -> str:
+        monkeypatch.setenv("COLUMNS", str(columns))
+        with pytest.raises(SystemExit) as ended:
+            main([*command, "--help"])
+        assert ended.value.code == ExitCode.OK
+        return capsys.readouterr().out
+
+    return show
 
 
 def test_help_names_every_command() -> None:
@@ -34,19 +52,19 @@ def test_help_names_every_command() -> None:
     "command",
     [("broker",), ("up",), ("topics", "create"), ("topics", "check"), ("policy", "check"), ("policy", "apply")],
 )
-def test_each_help_has_an_example_and_the_exit_codes(command: tuple[str, ...]) -> None:
-    told = headrace(*command, "--help")
-    assert told.returncode == 0
-    assert f"headrace {' '.join(command)}" in told.stdout
-    assert "Example:" in told.stdout
-    assert "Exit status: 0 done" in told.stdout
+def test_each_help_has_an_example_and_the_exit_codes(command: tuple[str, ...], shown: Help) -> None:
+    told = shown(*command)
+    assert f"headrace {' '.join(command)}" in told
+    assert "Example:" in told
+    assert "Exit status: 0 done" in told
 
 
 @pytest.mark.parametrize("command", [*((name,) for name in COMMANDS), ("tables", "query"), ("topics", "create")])
-def test_examples_can_be_copied_from_a_terminal_of_80_columns(command: tuple[str, ...]) -> None:
-    text = headrace(*command, "--help", env={"COLUMNS": "400"}).stdout
-    examples = [line.strip() for line in text.splitlines() if line.startswith("     ") and line.strip()]
-    narrow = [line.strip() for line in headrace(*command, "--help", env={"COLUMNS": "80"}).stdout.splitlines()]
+def test_examples_can_be_copied_from_a_terminal_of_80_columns(command: tuple[str, ...], shown: Help) -> None:
+    wide = shown(*command, columns=400).splitlines()
+    examples = [line.strip() for line in wide if line.startswith("     ") and line.strip()]
+    narrow = [line.strip() for line in shown(*command, columns=80).splitlines()]
+    assert max(len(line) for line in shown(*command, columns=80).splitlines()) <= 80
     assert [line for line in examples if line not in narrow] == []
 
 

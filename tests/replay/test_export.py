@@ -20,6 +20,7 @@ from streams.controller.controller import PartitionController
 from streams.controller.rebuild import WINDOW_TOPICS
 from streams.endpoints.effects import PolicyDeleted, TickEffects
 from tests.conftest import Kafka
+from tests.seeds import seeds
 from tests.streams.controller.line import REQUESTS, Line, feed_all, policy, sample, started
 from tests.streams.controller.random_line import ENDPOINTS, POLICIES, random_line
 from wire.admin import TopicSettings, create_topics
@@ -163,7 +164,7 @@ def _replay(lines: list[bytes]) -> tuple[list[ScalingDecision], list[EndpointSig
     return decisions, signals
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", seeds(6, quick=1))
 async def test_a_replayed_export_gives_the_workers_own_decisions(kafka: Kafka, seed: int) -> None:
     cluster = Cluster(kafka, seed)
     made = await _record(cluster, seed)
@@ -206,7 +207,7 @@ async def test_rows_of_a_frame_are_read_together_again(kafka: Kafka) -> None:
         assert decisions == [decision for one in made[endpoint] for decision in one.decisions]
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", seeds(6, quick=1))
 async def test_an_export_may_begin_and_end_anywhere(kafka: Kafka, seed: int) -> None:
     cluster = Cluster(kafka, seed)
     made = await _record(cluster, seed)

@@ -9,6 +9,7 @@ import pytest
 from records.memory import ControllerMemory
 from streams.controller.controller import PartitionController
 from streams.endpoints.effects import TickEffects
+from tests.seeds import seeds
 from tests.streams.controller.line import as_bytes, feed_all, read_again, started
 from tests.streams.controller.random_line import POLICIES, random_line
 
@@ -20,7 +21,7 @@ def _by_endpoint(effects: Sequence[TickEffects]) -> dict[str, list[bytes]]:
     return found
 
 
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", seeds(10, quick=3))
 def test_the_cut_of_polls_changes_nothing(seed: int) -> None:
     line = random_line(seed, 350)
     one_by_one = feed_all(started(*POLICIES), line.arrivals)
@@ -30,7 +31,7 @@ def test_the_cut_of_polls_changes_nothing(seed: int) -> None:
         assert as_bytes(in_runs) == as_bytes(one_by_one)
 
 
-@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("seed", seeds(20, quick=4))
 def test_a_kill_at_any_point_changes_nothing(seed: int) -> None:
     """Several kills in a row, each somewhere after the last, with some of the ticks lost that were not committed."""
     rng = random.Random(seed)
