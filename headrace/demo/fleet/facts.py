@@ -8,8 +8,8 @@ from numpy.typing import NDArray
 
 from headrace.demo.fleet.history import STEP_S, EndpointHistory
 
-NEED_OVER_S = 120
-"""The end of the burst, over which its need is taken: by then whatever was to start has started."""
+NEED_OVER_SHARE = 0.25
+"""Share of the burst, its end, over which its need is taken: by then whatever was to start has started."""
 TURNED_AWAY_MAX = 0.01
 """Share of the requests that may be turned away there: with more, what is in flight says what there was room for."""
 
@@ -18,12 +18,13 @@ TURNED_AWAY_MAX = 0.01
 class BurstFacts:
     """Spans count from the burst's beginning, `below_need_s` from its end; None: it did not happen.
 
-    `need`: the requests in flight over the last NEED_OVER_S of the burst, divided by the policy's concurrency target;
+    `need`: the requests in flight over the last `over_s` of the burst, divided by the policy's concurrency target;
     None where requests were still turned away then. `startup_p95_s` is that of the start-ups that were seen.
     """
 
     begins_s: int
     ends_s: int
+    over_s: int
     in_flight: float
     need: int | None
     desired_after_s: int | None
@@ -34,8 +35,10 @@ class BurstFacts:
     starts: int
     ttft_p95_after_ms: float | None
     """The largest p95 of STEP_S from SETTLED_S after `ready_after_s` to the burst's end."""
+    within_slo_during: float | None
+    """Of the whole burst: share of the requests, 0..1, whose first token came within the SLO."""
     within_slo_after: float | None
-    """In the same span: share of the requests, 0..1, whose first token came within the SLO; the turned away did not."""
+    """The same from SETTLED_S after `ready_after_s` to the burst's end; the turned away are among the requests."""
 
 
 SETTLED_S = 30
@@ -45,7 +48,8 @@ SETTLED_S = 30
 def burst_facts(history: EndpointHistory, begins_s: int, ends_s: int) -> BurstFacts:
     """Of a history that holds the burst `[begins_s, ends_s)`, event time."""
     begin, end = begins_s - history.first_s, min(ends_s, history.last_s) - history.first_s
-    late = slice(max(begin, end - NEED_OVER_S), end)
+    over_s = max(1, round(NEED_OVER_SHARE * (end - begin)))
+    late = slice(end - over_s, end)
     in_flight = float(history.in_flight[late].mean())
     is_served = history.turned_away[late].sum() <= TURNED_AWAY_MAX * history.requests[late].sum()
     need = math.ceil(in_flight / history.policy.concurrency.target) if is_served else None
@@ -55,6 +59,7 @@ def burst_facts(history: EndpointHistory, begins_s: int, ends_s: int) -> BurstFa
     return BurstFacts(
         begins_s=begins_s,
         ends_s=ends_s,
+        over_s=over_s,
         in_flight=in_flight,
         need=need,
         desired_after_s=_reached(history.desired[begin:], need),
@@ -63,6 +68,7 @@ def burst_facts(history: EndpointHistory, begins_s: int, ends_s: int) -> BurstFa
         startup_p95_s=float(np.percentile(starts, 95)) if starts else None,
         starts=len(starts),
         ttft_p95_after_ms=None if settled is None else _largest(history.ttft_parts(settled, end - STEP_S + 1)),
+        within_slo_during=_share(history, slice(begin, end)),
         within_slo_after=None if settled is None else _share(history, slice(settled, end)),
     )
 

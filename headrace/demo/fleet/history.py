@@ -119,6 +119,11 @@ class EndpointHistory:
         """Of `peak_replicas`, all the time."""
         return self.peak_replicas * (self.last_s - self.first_s) * self.gpus / 3600
 
+    @property
+    def saved_percent(self) -> int:
+        """How many of the static fleet's GPU-hours were not needed; below 0: it would have been cheaper."""
+        return round(100 - 100 * self.gpu_hours / self.static_gpu_hours)
+
 
 def read_histories(
     root: TableRoot, policies: Iterable[EndpointPolicy], gpus: Mapping[str, int]

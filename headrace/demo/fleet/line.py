@@ -87,17 +87,13 @@ class FleetLine:
         return await _first_second(api)
 
     async def drain_fleet(self) -> dict[str, Served]:
-        """End it, which sends what it has; what its clients got, by endpoint."""
-        assert self._fleet is not None
-        fleet = self._fleet
-        await self.line.drain(fleet)
-        return _served(fleet.log_path)
-
-    async def drain_deciders(self) -> None:
-        """End the actuator, then the workers: afterwards nothing is written to Kafka any more."""
+        """End the actuator, then the fleet, which sends what it has; what its clients got, by endpoint."""
+        # The actuator first: what is decided while the line ends would find no fleet any more.
         if self._actuator is not None:
             await self.line.drain(self._actuator)
-        await self.line.drain_workers()
+        assert self._fleet is not None
+        await self.line.drain(self._fleet)
+        return _served(self._fleet.log_path)
 
 
 async def _first_second(api: str) -> int:

@@ -20,13 +20,19 @@ from headrace.demo.fleet.page.render import PageContent, render_page
 from headrace.demo.fleet.queries import QUESTIONS
 from headrace.demo.fleet.script import BURST, ENDPOINTS
 from headrace.demo.fleet.served import Served
+from headrace.demo.fleet.watch import Behind
 from headrace.demo.fleet.words import burst_words, service_words
 from headrace.exit_codes import CannotRunError, ExitCode
 from headrace.own_name import own_name
+from records.enums import OutcomeResult
 from records.policy import EndpointPolicy
 
 BURSTING = "burst"
 """The endpoint that has the burst."""
+
+
+BUSY_S = 20.0
+"""From so far behind on the windows to go up are empty: what is seen says more of the machine than of Headrace."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,6 +45,7 @@ class Report:
     first_s: int
     audits: Sequence[TopicAudit]
     memory: MemoryWatch
+    behind: Behind
     bootstrap: str
 
     @cached_property
@@ -82,37 +89,40 @@ def _tell_what_came(console: Console, report: Report) -> None:
         tell_head(console, name)
         for sentence in report.words(name).split("\n"):
             say(console, sentence)
-    tell_head(console, "What the clients got, and what it cost")
-    table = new_table(
-        (
-            "endpoint",
-            "requests",
-            "SLO kept",
-            "turned away",
-            "given up",
-            "most ready",
-            "GPU-hours",
-            "static fleet",
-            "saved",
-        )
+    _tell_cost(console, report)
+    peak = report.memory.peak_bytes / 2**30
+    say(console, f"Memory of all processes at its most: {peak:.2f} GiB, shared pages counted once.")
+    behind = report.behind
+    say(
+        console,
+        f"At their most, samples were {behind.samples_s:.0f} and decisions {behind.decisions_s:.0f} event seconds "
+        "behind the clock.",
     )
+    if behind.samples_s > BUSY_S:
+        say(console, "This machine was too busy for this speed: decisions came late, as you see. Try --speed 5.")
+
+
+def _tell_cost(console: Console, report: Report) -> None:
+    tell_head(console, "What the clients got, and what it cost")
+    got = ("endpoint", "requests", "SLO kept", "turned away", "given up", "GPU-hours")
+    table = new_table((*got, "peak", "static fleet", "saved") if report.plan.acts else got)
     for name, history in report.histories.items():
         served = report.served[name]
-        cost = (history.gpu_hours, history.static_gpu_hours)
-        table.add_row(
+        cells = [
             name,
             f"{served.requests:,}",
             "-" if served.slo_share is None else f"{100 * served.slo_share:.1f} %",
             f"{served.turned_away:,}",
             f"{served.given_up:,}",
+            f"{history.gpu_hours:.2f}",
             str(history.peak_replicas),
-            *(f"{hours:.2f}" for hours in cost),
-            f"{100 - 100 * cost[0] / cost[1]:.0f} %" if cost[1] else "-",
-        )
+            f"{history.static_gpu_hours:.2f}",
+            f"{history.saved_percent} %",
+        ]
+        table.add_row(*cells[: len(table.columns)])
     console.print(table)
-    say(console, "A static fleet has what the busiest minute needed (peak), all the time.")
-    peak = report.memory.peak_bytes / 2**30
-    say(console, f"Memory of all processes at its most: {peak:.2f} GiB, shared pages counted once.")
+    if report.plan.acts:
+        say(console, "A static fleet has the replicas that the busiest minute needed (peak), all the time.")
 
 
 def _write_page(report: Report) -> None:
@@ -120,6 +130,7 @@ def _write_page(report: Report) -> None:
         PageContent(
             histories=list(report.histories.values()),
             served=report.served,
+            acts=report.plan.acts,
             titles={one.name: one.what for one in ENDPOINTS},
             words={name: report.words(name) for name in report.histories},
             notes=_notes(report),
@@ -175,8 +186,9 @@ class _Asked:
 
 
 def _worth_asking(report: Report) -> list[_Asked]:
-    """The first and the last decision of the burst's endpoint that were no holds."""
-    decisions = report.histories[BURSTING].decisions
+    """The first and the last change of the burst's endpoint that was carried out, or at least decided."""
+    changes = report.histories[BURSTING].decisions
+    decisions = [one for one in changes if one.result == OutcomeResult.APPLIED] or changes
     chosen = [decisions[0], decisions[-1]] if len(decisions) > 1 else list(decisions)
     return [_Asked(name=BURSTING, action=one.action, at_s=one.at_s) for one in chosen]
 

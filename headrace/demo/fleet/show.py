@@ -16,7 +16,7 @@ from headrace.demo.fleet.report import Report, tell_report
 from headrace.demo.fleet.screen import Screen, Standing, open_screen
 from headrace.demo.fleet.script import BURST, ENDPOINTS
 from headrace.demo.fleet.served import Served
-from headrace.demo.fleet.watch import Watch
+from headrace.demo.fleet.watch import Behind, Watch
 from headrace.demo.guards import REFRESH_S, guarded, in_time
 from headrace.demo.settle import settle
 from headrace.exit_codes import ExitCode
@@ -26,11 +26,12 @@ TICK_S = 5
 
 @dataclass(frozen=True, kw_only=True)
 class Played:
-    """What came of the run: what the clients got by endpoint, the first second of traffic, the rows by topic."""
+    """What came of the run: what clients got by endpoint, the first second of traffic, the rows by topic, the lag."""
 
     served: Mapping[str, Served]
     first_s: int
     audits: list[TopicAudit]
+    behind: Behind
 
 
 async def run_show(plan: FleetPlan, console: Console) -> ExitCode:
@@ -62,6 +63,7 @@ async def run_show(plan: FleetPlan, console: Console) -> ExitCode:
             first_s=played.first_s,
             audits=played.audits,
             memory=memory,
+            behind=played.behind,
             bootstrap=line.line.bootstrap,
         )
         return await asyncio.to_thread(tell_report, console, report)
@@ -77,9 +79,9 @@ async def _play(line: FleetLine, feed: Feed, watch: Watch, screen: Screen) -> Pl
     served = await line.drain_fleet()
     # A tick falls due by the clock, too, where no more samples come.
     await in_time(feed.until_ticked(names, last_s // TICK_S * TICK_S), "decisions on the last samples")
-    await line.drain_deciders()
+    await line.line.drain_workers()
     audits = await settle(line.plan, line.line.access, line.line.drain_sink)
-    return Played(served=served, first_s=first_s, audits=audits)
+    return Played(served=served, first_s=first_s, audits=audits, behind=watch.behind)
 
 
 async def _perform(line: FleetLine, first_s: int, watch: Watch, screen: Screen) -> None:
@@ -94,6 +96,7 @@ async def _perform(line: FleetLine, first_s: int, watch: Watch, screen: Screen) 
             endpoints=watch.standings(),
         )
         screen.show_standing(standing)
+        watch.look(standing.now_s)
         await asyncio.sleep(REFRESH_S)
 
 

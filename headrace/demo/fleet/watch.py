@@ -1,6 +1,7 @@
 """Follows the endpoints through the feed, and tells how each one stands now."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import pyarrow as pa
 
@@ -16,6 +17,14 @@ SETTLED_S = 2
 KEPT_S = 60
 
 
+@dataclass(frozen=True, kw_only=True)
+class Behind:
+    """How many event seconds the newest samples, and the newest decisions, were behind the clock at most."""
+
+    samples_s: float = 0.0
+    decisions_s: float = 0.0
+
+
 class Watch:
     """`tick` and `samples` take what the feed reads."""
 
@@ -24,6 +33,7 @@ class Watch:
         self._tally = SampleTally()
         self._newest: dict[str, Tick] = {}
         self._changed: dict[str, Tick] = {}
+        self.behind = Behind()
 
     def tick(self, tick: Tick) -> None:
         self._newest[tick.endpoint] = tick
@@ -34,6 +44,18 @@ class Watch:
         self._tally.add(table)
         newest = [self._tally.newest(policy.endpoint) for policy in self._policies]
         self._tally.forget_before(max((second for second in newest if second is not None), default=0) - KEPT_S)
+
+    def look(self, now_s: float) -> None:
+        """See how far behind the last endpoint is; nothing is, before each has samples and decisions."""
+        names = [policy.endpoint for policy in self._policies]
+        sampled = [self._tally.newest(name) for name in names]
+        if all(name in self._newest for name in names):
+            oldest_s = min(second for second in sampled if second is not None)
+            decided_s = min(self._newest[name].at_s for name in names)
+            self.behind = Behind(
+                samples_s=max(self.behind.samples_s, now_s - oldest_s - 1),
+                decisions_s=max(self.behind.decisions_s, now_s - decided_s),
+            )
 
     def standings(self) -> list[EndpointStanding]:
         """One for each policy, in their order."""

@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 
 import numpy as np
 
-from headrace.demo.fleet.facts import NEED_OVER_S, SETTLED_S, BurstFacts
+from headrace.demo.fleet.facts import SETTLED_S, BurstFacts
 from headrace.demo.fleet.history import STEP_S, EndpointHistory
 from headrace.demo.fleet.served import Served
 
@@ -17,10 +17,7 @@ def burst_words(history: EndpointHistory, facts: BurstFacts, served: Served | No
         f"seconds, and at {_clock(facts.ends_s)} it fell again."
     ]
     if not acts:
-        told.append(
-            f"The actuator was off: {int(history.ready.max())} replicas served all the time, whatever was decided. At "
-            f"most {max((one.desired for one in history.decisions), default=0)} were asked for."
-        )
+        told += _not_followed(history, facts)
     elif facts.need is None:
         told.append("Requests were still turned away when the burst ended: the fleet never reached its need.")
     else:
@@ -31,11 +28,25 @@ def burst_words(history: EndpointHistory, facts: BurstFacts, served: Served | No
     return "\n".join(told)
 
 
+def _not_followed(history: EndpointHistory, facts: BurstFacts) -> list[str]:
+    asked = max((one.desired for one in history.decisions), default=0)
+    told = [
+        f"The actuator was off: {int(history.ready.max())} replicas served all the time. At each tick {asked} at most "
+        "were asked for, one step from what was there, and nobody carried it out."
+    ]
+    if facts.within_slo_during is not None and history.policy.slo.ttft_p95_ms is not None:
+        told.append(
+            f"The SLO was broken: during the burst {100 * facts.within_slo_during:.1f} % of the requests got their "
+            f"first token within {history.policy.slo.ttft_p95_ms:,.0f} ms."
+        )
+    return told
+
+
 def _followed(history: EndpointHistory, facts: BurstFacts, need: int) -> list[str]:
     slo_ms = history.policy.slo.ttft_p95_ms
     words = (
-        f"The burst needed {need} replicas: {facts.in_flight:,.0f} requests were in flight in its last {NEED_OVER_S} "
-        f"s, and one replica shall have {history.policy.concurrency.target:g}. So many were desired "
+        f"The burst needed {need} replicas: {facts.in_flight:,.0f} requests were in flight in its last "
+        f"{facts.over_s} s, and one replica shall have {history.policy.concurrency.target:g}. So many were desired "
         f"{_after(facts.desired_after_s)}, and ready {_after(facts.ready_after_s)}"
     )
     if facts.startup_p95_s is not None:

@@ -52,14 +52,14 @@ def follow_figure(history: EndpointHistory) -> go.Figure:
     return figure
 
 
-def hours_figure(histories: Sequence[EndpointHistory]) -> go.Figure:
-    """GPU-hours of each endpoint, as it was and as a static fleet of its peak."""
+def hours_figure(histories: Sequence[EndpointHistory], compares: bool) -> go.Figure:
+    """GPU-hours of each endpoint, as it was and, where it `compares`, as a static fleet of its peak."""
     names = [history.name for history in histories]
+    bars = [("this run", BLUE, [history.gpu_hours for history in histories])]
+    if compares:
+        bars.insert(0, ("static fleet of the peak", GREY, [history.static_gpu_hours for history in histories]))
     figure = go.Figure()
-    for name, colour, hours in (
-        ("static fleet of the peak", GREY, [history.static_gpu_hours for history in histories]),
-        ("this run", BLUE, [history.gpu_hours for history in histories]),
-    ):
+    for name, colour, hours in bars:
         figure.add_trace(
             go.Bar(
                 name=name,
@@ -74,7 +74,7 @@ def hours_figure(histories: Sequence[EndpointHistory]) -> go.Figure:
             )
         )
     figure.update_layout(barmode="group", bargap=0.35)
-    figure.update_xaxes(range=[0, 1.15 * max(history.static_gpu_hours for history in histories)])
+    figure.update_xaxes(range=[0, 1.15 * max(value for *_, hours in bars for value in hours)])
     figure.update_yaxes(autorange="reversed", ticksuffix=" ")
     _style(figure, height=90 + 70 * len(names))
     return figure
