@@ -34,7 +34,7 @@ what another one did meanwhile. Every decision that is no hold gets an outcome, 
 
 One command for each kind of scale target:
 
-    headrace actuator fleet --api URL      the simulated fleet of `headrace fleet`
+    headrace actuator fleet --api URL      the fleet of `headrace fleet`
 """
 
 app = new_app(HELP)
@@ -139,7 +139,7 @@ class FleetActuatorSettings(ActuatorSettings):
     app, FleetActuatorSettings, name="fleet", exits=[ExitCode.UNAVAILABLE, ExitCode.PARTITIONS, ExitCode.STUCK]
 )
 def fleet(settings: FleetActuatorSettings) -> ExitCode:
-    """Carry out decisions on the simulated fleet, until Ctrl-C or SIGTERM.
+    r"""Carry out decisions on the simulated fleet, until Ctrl-C or SIGTERM.
 
     Start one more and they share the endpoints. Killed at any moment, the next one goes on: what was carried out is
     found on the target, and nothing is done twice. SIGTERM finishes calls under way and writes their outcomes.
@@ -147,9 +147,10 @@ def fleet(settings: FleetActuatorSettings) -> ExitCode:
     Endpoints in mode `advise` are never changed. To look on without changing anything at all, give --dry-run.
 
     Examples:
-        headrace fleet --bootstrap 127.0.0.1:9092 --scenario fleet.yaml --api-port 8090
-        headrace actuator fleet --bootstrap 127.0.0.1:9092 --api http://127.0.0.1:8090
-        headrace actuator fleet --bootstrap 127.0.0.1:9092 --api http://127.0.0.1:8090 --dry-run
+        headrace fleet --bootstrap 127.0.0.1:9092 \
+            --scenario fleet.yaml --api-port 8090
+        headrace actuator fleet --bootstrap 127.0.0.1:9092 \
+            --api http://127.0.0.1:8090
     """
     return run_process("actuator", settings, _serve_fleet)
 

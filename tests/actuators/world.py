@@ -45,7 +45,7 @@ class Applications:
 
 
 class World:
-    def __init__(self, seed: int, remembers: bool = True) -> None:
+    def __init__(self, seed: int) -> None:
         self.chance = random.Random(seed)
         self.haste = self.chance.choice([0.0, 0.5, 0.9])
         self.rng = np.random.default_rng(seed)
@@ -56,7 +56,6 @@ class World:
         self.applications = Applications()
         self.waiting: list[asyncio.Future[None]] = []
         self.delayed: list[ScaleRequest] = []
-        self.remembers = remembers
 
     async def moment(self) -> None:
         """Until the draw falls on this caller."""
@@ -90,7 +89,7 @@ class World:
             endpoint=ENDPOINT,
             spec_replicas=now.spec_replicas,
             resource_version=now.resource_version,
-            decision_id=now.decision_id if self.remembers else None,
+            decision_id=now.decision_id,
         )
 
 
