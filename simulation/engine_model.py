@@ -15,9 +15,8 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 import numpy as np
-from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
+from simulation.arrays import Floats
 
 BLOCK_TOKENS = 16
 """Tokens of a block of KV cache (vLLM's default)."""
@@ -60,6 +59,9 @@ class EngineModel:
     taken in chunks, and decoding goes on between these.
     `waiting_max`: requests that may wait; more are rejected (vLLM's max_num_queued_reqs).
     `context_tokens_max`: longest prompt and output together (vLLM's max_model_len).
+
+    Of the limits, `step_tokens` is vLLM's default on such a GPU. `max_num_seqs`, `waiting_max` and
+    `context_tokens_max` are choices without a source; a scenario sets the first two.
     """
 
     name: str
@@ -115,14 +117,15 @@ H100 = Gpu(name="H100", memory_bytes=80 * GIB, idle_w=70.0, limit_w=700.0)
 L40S = Gpu(name="L40S", memory_bytes=45 * GIB, idle_w=35.0, limit_w=350.0)
 
 
-def kv_tokens(*, gpu: Gpu, gpus: int, weights_bytes: float, layers: int, kv_heads: int, head_size: int) -> int:
-    """Tokens of KV cache beside a model's weights, all numbers of 16 bits.
+def kv_token_bytes(*, layers: int, kv_heads: int, head_size: int) -> int:
+    """Bytes that a token takes in the KV cache: a key and a value of 16 bits each, in every layer and KV head."""
+    return 2 * layers * kv_heads * head_size * 2
 
-    90 % of the memory (vLLM's gpu_memory_utilization), less the weights and 2 GiB a GPU for activations and graphs,
-    over 2 (key and value) x layers x KV heads x head size x 2 bytes a token.
-    """
-    free = gpus * (0.9 * gpu.memory_bytes - 2 * GIB) - weights_bytes
-    return int(free / (2 * layers * kv_heads * head_size * 2))
+
+def kv_tokens(*, gpu: Gpu, gpus: int, weights_bytes: float, token_bytes: int) -> int:
+    """Tokens of KV cache beside a model's weights: 90 % of the memory (vLLM's gpu_memory_utilization), less the weights
+    and 2 GiB a GPU for activations and graphs, over the bytes of a token."""
+    return int((gpus * (0.9 * gpu.memory_bytes - 2 * GIB) - weights_bytes) / token_bytes)
 
 
 def _llama_8b(gpu: Gpu, prefill: Polynomial, decode: Polynomial, max_num_seqs: int, step_tokens: int) -> EngineModel:
@@ -133,7 +136,12 @@ def _llama_8b(gpu: Gpu, prefill: Polynomial, decode: Polynomial, max_num_seqs: i
         gpus=1,
         prefill=prefill,
         decode=decode,
-        kv_cache_tokens=kv_tokens(gpu=gpu, gpus=1, weights_bytes=16.06e9, layers=32, kv_heads=8, head_size=128),
+        kv_cache_tokens=kv_tokens(
+            gpu=gpu,
+            gpus=1,
+            weights_bytes=16.06e9,
+            token_bytes=kv_token_bytes(layers=32, kv_heads=8, head_size=128),
+        ),
         max_num_seqs=max_num_seqs,
         step_tokens=step_tokens,
     )

@@ -7,12 +7,11 @@ from typing import Any
 
 import msgspec
 import numpy as np
-from numpy.typing import NDArray
+
+from simulation.arrays import Ints
 
 SECONDS_MAX = 20_000
 """Seconds whose rows are kept, the newest; 5.5 hours."""
-
-Whole = NDArray[np.int64]
 
 
 class SecondServed(msgspec.Struct, frozen=True, kw_only=True):
@@ -108,7 +107,7 @@ class Summary:
         return list(islice(self._rows, max(0, after_s + 1 - self._rows[0].at_s), None))
 
 
-def within(bounds_ms: Sequence[float], counts: Whole, limit_ms: float) -> int:
+def within(bounds_ms: Sequence[float], counts: Ints, limit_ms: float) -> int:
     """Values up to `limit_ms`, which is one of the bounds; `counts` has one more than bounds.
 
     Raises ValueError for another limit.
@@ -118,7 +117,7 @@ def within(bounds_ms: Sequence[float], counts: Whole, limit_ms: float) -> int:
     return int(counts[: bounds_ms.index(limit_ms) + 1].sum())
 
 
-def percentile_ms(bounds_ms: Sequence[float], counts: Whole, fraction: float) -> float | None:
+def percentile_ms(bounds_ms: Sequence[float], counts: Ints, fraction: float) -> float | None:
     """The percentile of a histogram, straight within its bucket; the last bound where it lies above that.
 
     None where the histogram is empty.

@@ -7,15 +7,12 @@ from itertools import pairwise
 from types import MappingProxyType
 
 import numpy as np
-from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
-Whole = NDArray[np.int64]
+from simulation.arrays import Floats, Ints
+from simulation.engine_model import BLOCK_TOKENS
 
 PARTS = 10
 """A second's bursts come in tenths of it."""
-
-CACHE_BLOCK_TOKENS = 16
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -128,9 +125,9 @@ class Arrivals:
     """Requests of one second, in order of `offset_s` (0 to below 1, from the second's start). All of one length."""
 
     offset_s: Floats
-    input_tokens: Whole
-    cached_tokens: Whole
-    output_tokens: Whole
+    input_tokens: Ints
+    cached_tokens: Ints
+    output_tokens: Ints
     patience_s: Floats
 
     def __len__(self) -> int:
@@ -180,7 +177,7 @@ class Traffic:
         return Arrivals(
             offset_s=np.minimum(offsets, np.nextafter(1.0, 0.0)),
             input_tokens=prompt,
-            cached_tokens=cached // CACHE_BLOCK_TOKENS * CACHE_BLOCK_TOKENS,
+            cached_tokens=cached // BLOCK_TOKENS * BLOCK_TOKENS,
             output_tokens=output,
             patience_s=self.patience.draw(count, rng),
         )

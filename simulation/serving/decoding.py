@@ -5,10 +5,10 @@ A replica counts its decoding steps (its mark, a real number). A sequence that b
 """
 
 import numpy as np
-from numpy.typing import NDArray
 
+from simulation.arrays import Floats, Ints, Mask
 from simulation.engine_model import BLOCK_TOKENS, EngineModel
-from simulation.serving.rows import ROW, Floats, Rows, Whole, put
+from simulation.serving.rows import ROW, Rows, put
 
 _HOT = ("_origin", "_generated", "_input", "_output", "_deadline_s", "_rows", "mark", "count", "context", "blocks")
 
@@ -21,6 +21,7 @@ class Decoding:
     """
 
     def __init__(self, model: EngineModel) -> None:
+        self.model = model
         self.slots = model.max_num_seqs
         shape = (0, self.slots)
         self._origin, self._generated, self._input = np.zeros(shape), np.zeros(shape), np.zeros(shape)
@@ -45,7 +46,7 @@ class Decoding:
             setattr(self, name, np.delete(getattr(self, name), replica, axis=0))
         self._rows["replica"] -= self._rows["replica"] > replica
 
-    def advance(self, steps: Floats) -> tuple[Whole, Whole, Floats]:
+    def advance(self, steps: Floats) -> tuple[Ints, Ints, Floats]:
         """All replicas decode `steps`: the tokens that each made, the slots that ended (positions in the flattened
         arrays), and when, as a fraction of `steps`."""
         self.mark += steps
@@ -60,11 +61,11 @@ class Decoding:
         over = self.mark[replica] - self._origin.ravel()[ended] - self._output.ravel()[ended]
         return made.astype(np.int64), ended, 1 - over / steps[replica]
 
-    def due(self, now_s: float) -> Whole:
+    def due(self, now_s: float) -> Ints:
         """The slots whose clients have gone by `now_s`."""
         return np.flatnonzero(self._deadline_s <= now_s)
 
-    def place(self, rows: Rows, rank: Whole, origin: Floats) -> None:
+    def place(self, rows: Rows, rank: Ints, origin: Floats) -> None:
         """Requests, sorted by replica, `rank` within it, into its free slots."""
         free = np.flatnonzero(np.isinf(self._output))
         begins = np.searchsorted(free, rows["replica"].astype(np.int64) * self.slots)
@@ -76,7 +77,7 @@ class Decoding:
         self._deadline_s.ravel()[slot] = rows["deadline_s"]
         put(rows, slot, self._rows)
 
-    def take(self, slots: Whole) -> Rows:
+    def take(self, slots: Ints) -> Rows:
         """The requests in `slots`, with what they have generated; the slots become free."""
         rows = self.look(slots)
         for array in (self._origin, self._output, self._deadline_s):
@@ -85,20 +86,20 @@ class Decoding:
             array.ravel()[slots] = 0
         return rows
 
-    def look(self, slots: Whole) -> Rows:
+    def look(self, slots: Ints) -> Rows:
         """The requests in `slots`, with what they have generated."""
         rows: Rows = self._rows.reshape(-1).take(slots)
         rows["generated"] = self._generated.ravel()[slots]
         return rows
 
-    def held_by(self, replicas: NDArray[np.bool_]) -> Whole:
+    def held_by(self, replicas: Mask) -> Ints:
         """The taken slots of the replicas that are marked."""
-        taken: Whole = np.flatnonzero(np.isfinite(self._output) & replicas[:, None])
+        taken: Ints = np.flatnonzero(np.isfinite(self._output) & replicas[:, None])
         return taken
 
-    def taken(self) -> Whole:
+    def taken(self) -> Ints:
         """How many slots of each replica are taken, at this moment."""
-        taken: Whole = np.count_nonzero(self._input, axis=1)
+        taken: Ints = np.count_nonzero(self._input, axis=1)
         return taken
 
     def measure(self) -> None:
@@ -110,7 +111,7 @@ class Decoding:
         np.ceil(held, out=held)
         self.blocks = held.sum(axis=1).astype(np.int64)
 
-    def tokens(self) -> Whole:
+    def tokens(self) -> Ints:
         """Generated tokens of the sequences in each replica's slots."""
-        tokens: Whole = self._generated.sum(axis=1).astype(np.int64)
+        tokens: Ints = self._generated.sum(axis=1).astype(np.int64)
         return tokens

@@ -12,9 +12,9 @@ import math
 
 import numpy as np
 
+from simulation.arrays import Floats
 from simulation.engine_model import EngineModel
 from simulation.serving.engines import Engines
-from simulation.serving.rows import Floats
 from simulation.serving.second import GpuColumns
 
 MEMORY_SHARE = 0.92

@@ -5,11 +5,12 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from simulation.serving.rows import Floats, Whole
+from simulation.arrays import Floats, Ints, Mask
+from simulation.serving.rows import counted
 from simulation.serving.second import COUNTS, LatencyColumns
 from simulation.vllm_bounds import VLLM_BOUNDS_MS
 
-Replica = NDArray[np.int32] | Whole
+Replica = NDArray[np.int32] | Ints
 
 
 class Ledger:
@@ -45,22 +46,19 @@ class Ledger:
     def count(self, name: str, replica: Replica, amounts: NDArray[np.generic] | None = None) -> None:
         """Add one, or `amounts`, for each of `replica`."""
         if len(replica):
-            self.happened[name] += self._summed(replica, amounts)
+            self.happened[name] += counted(replica, self.replicas, amounts)
 
     def leave(self, replica: Replica, tokens: NDArray[np.generic]) -> None:
         """Requests that generated `tokens` are gone."""
         if len(replica):
-            self.left_tokens += self._summed(replica, tokens)
-
-    def _summed(self, replica: Replica, amounts: NDArray[np.generic] | None) -> Whole:
-        return np.bincount(replica, weights=amounts, minlength=self.replicas).astype(np.int64)
+            self.left_tokens += counted(replica, self.replicas, tokens)
 
     def took(self, name: str, replica: Replica, seconds: Floats) -> None:
         """Note latencies of this second."""
         if len(replica):
             self._latencies[name].append((replica, seconds * 1000))
 
-    def show(self, speaking: NDArray[np.bool_]) -> dict[str, Whole]:
+    def show(self, speaking: Mask) -> dict[str, Ints]:
         """By how much the counters rose since they were last shown; 0 for those that do not speak."""
         rose = {}
         for name in COUNTS:

@@ -4,14 +4,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from simulation.arrays import Floats
 from simulation.engine_model import EngineModel
 from simulation.serving.decoding import Decoding
-from simulation.serving.rows import Floats, Rows, summed
+from simulation.serving.rows import Rows, summed
 
 
-def step_of_now(model: EngineModel, decoding: Decoding) -> Floats:
+def step_of_now(decoding: Decoding) -> Floats:
     """Seconds of a step of what decodes now, (replicas,), at full speed; 0 where nothing does."""
-    return np.where(decoding.count > 0, model.step_s(decoding.count.astype(float), decoding.context), 0.0)
+    return np.where(decoding.count > 0, decoding.model.step_s(decoding.count.astype(float), decoding.context), 0.0)
 
 
 def prefill_share(model: EngineModel, step_s: Floats) -> Floats:
@@ -37,9 +38,7 @@ class Pace:
     sequence_s: Floats
 
 
-def decode_pace(
-    model: EngineModel, decoding: Decoding, engine_s: Floats, joining: Rows, joining_s: Floats, slowness: Floats
-) -> Pace:
+def decode_pace(decoding: Decoding, engine_s: Floats, joining: Rows, joining_s: Floats, slowness: Floats) -> Pace:
     """`engine_s` (replicas,) is left to decoding; `joining` requests decode in `joining_s` of it, the others in all.
 
     A step takes as long as that of the mean number of sequences, and of their mean context, while any decodes.
@@ -52,5 +51,5 @@ def decode_pace(
     sequence_s = decoding.count * engine_s + summed(replica, joining_s, replicas)
     token_s = decoding.context * engine_s + summed(replica, tokens, replicas)
     window_s = np.where(decode_s > 0, decode_s, 1.0)
-    step_s = model.step_s(sequence_s / window_s, token_s / window_s) * slowness
+    step_s = decoding.model.step_s(sequence_s / window_s, token_s / window_s) * slowness
     return Pace(decode_s=decode_s, step_s=step_s, sequence_s=sequence_s)

@@ -2,11 +2,12 @@
 
 import numpy as np
 
+from simulation.arrays import Ints
 from simulation.serving.decoding import Decoding
-from simulation.serving.rows import Groups, Rows, Whole, blocks_of, joined
+from simulation.serving.rows import Groups, Rows, blocks_of, joined
 
 
-def newest(decoding: Decoding, queue: Rows, excess: Whole) -> tuple[Whole, Whole]:
+def newest(decoding: Decoding, queue: Rows, excess: Ints) -> tuple[Ints, Ints]:
     """The slots, and the positions in `queue` of prompts under way, that free `excess` blocks (replicas,) or more:
     those that started last, no more than needed."""
     over = excess > 0

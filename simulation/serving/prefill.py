@@ -3,9 +3,9 @@
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-from simulation.serving.rows import Floats, Groups
+from simulation.arrays import Floats, Mask
+from simulation.serving.rows import Groups
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -19,8 +19,8 @@ class Prefill:
     start_s: Floats
     end_s: Floats
     work_until_s: Floats
-    begins: NDArray[np.bool_]
-    ends: NDArray[np.bool_]
+    begins: Mask
+    ends: Mask
 
 
 def run_prefill(ready_s: Floats, work_s: Floats, share: Floats, groups: Groups, duration_s: float) -> Prefill:

@@ -4,12 +4,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from simulation.arrays import Floats, Ints, Mask
 from simulation.engine_model import EngineModel
 from simulation.serving.engines import Engines
 from simulation.serving.gateway import Gateway
 from simulation.serving.gpus import Gpus
 from simulation.serving.routing import least_loaded
-from simulation.serving.rows import REPLICAS_MAX, Floats, Rows, Whole, rows_of
+from simulation.serving.rows import REPLICAS_MAX, Rows, rows_of
 from simulation.serving.second import COUNTS, GatewaySecond, SecondOfServing
 from simulation.traffic import Arrivals
 
@@ -159,13 +160,13 @@ class ServingReplicas:
             inflight=self.inflight,
         )
 
-    def _reading(self, kind: str, now: Whole, speaking: np.ndarray[tuple[int], np.dtype[np.bool_]]) -> Floats:
+    def _reading(self, kind: str, now: Ints, speaking: Mask) -> Floats:
         """The mean of the readings at the second's ends; what does not speak shows its last."""
         last = self._readings[kind]
         self._readings[kind] = np.where(speaking, now, last)
         return (last + self._readings[kind]) / 2
 
-    def _estimates(self, arrivals: Whole) -> Floats:
+    def _estimates(self, arrivals: Ints) -> Floats:
         """Output tokens of so many requests by the mean of those that have ended; NaN before there was one."""
         ended = self.engines.finished
         mean = self.engines.finished_tokens / ended if ended else np.nan

@@ -1,12 +1,11 @@
 """Which replica takes which request: the one with the fewest in flight, for a whole batch at a time."""
 
 import numpy as np
-from numpy.typing import NDArray
 
-Whole = NDArray[np.int64]
+from simulation.arrays import Ints
 
 
-def least_loaded(inflight: Whole, count: int, rng: np.random.Generator) -> Whole:
+def least_loaded(inflight: Ints, count: int, rng: np.random.Generator) -> Ints:
     """The replica (its position in `inflight`) of each of `count` requests, in their order.
 
     As if each went to the replica with the fewest in flight at that moment; equals are taken in an order drawn once
@@ -24,5 +23,5 @@ def least_loaded(inflight: Whole, count: int, rng: np.random.Generator) -> Whole
     place = np.repeat(np.arange(sharing), given)
     nth = np.arange(count) - np.repeat(np.cumsum(given) - given, given)
     when = np.lexsort((place, held[place] + nth))
-    taken: Whole = order[place[when]]
+    taken: Ints = order[place[when]]
     return taken

@@ -3,12 +3,11 @@
 import numpy as np
 from numpy.typing import NDArray
 
+from simulation.arrays import Floats, Ints
 from simulation.engine_model import BLOCK_TOKENS, EngineModel
 from simulation.traffic import Arrivals
 
 Rows = NDArray[np.void]
-Whole = NDArray[np.int64]
-Floats = NDArray[np.float64]
 
 ROW = np.dtype(
     [
@@ -62,7 +61,7 @@ def set_work(rows: Rows, model: EngineModel) -> None:
     rows["work_s"] = model.prefill_s((rows["input"] + rows["generated"] - rows["cached"]).astype(float))
 
 
-def blocks_of(tokens: Whole) -> Whole:
+def blocks_of(tokens: Ints) -> Ints:
     """Blocks of KV cache that hold so many tokens."""
     return -(-tokens // BLOCK_TOKENS)
 
@@ -73,9 +72,14 @@ def joined(*tables: Rows) -> Rows:
     return rows
 
 
-def put(rows: Rows, at: Whole, table: Rows) -> None:
+def put(rows: Rows, at: Ints, table: Rows) -> None:
     """Write `rows` to positions `at` of the flattened `table`."""
     table.reshape(-1).view(_WHOLE)[at] = np.ascontiguousarray(rows).view(_WHOLE)
+
+
+def counted(replica: NDArray[np.integer], replicas: int, amounts: NDArray[np.generic] | None = None) -> Ints:
+    """For each of `replicas` how often it is in `replica`, or the sum of the whole `amounts` that are its own."""
+    return np.bincount(replica, weights=amounts, minlength=replicas).astype(np.int64)
 
 
 def summed(replica: NDArray[np.int32], amounts: NDArray[np.generic], replicas: int) -> Floats:
@@ -89,9 +93,9 @@ class Groups:
 
     def __init__(self, replica: NDArray[np.int32], replicas: int) -> None:
         self.replica = replica
-        self.counts: Whole = np.bincount(replica, minlength=replicas)
-        self.offsets: Whole = np.cumsum(self.counts) - self.counts
-        self.rank: Whole = np.arange(len(replica)) - self.offsets[replica]
+        self.counts: Ints = np.bincount(replica, minlength=replicas)
+        self.offsets: Ints = np.cumsum(self.counts) - self.counts
+        self.rank: Ints = np.arange(len(replica)) - self.offsets[replica]
 
     def running_sum(self, values: NDArray[np.generic]) -> Floats:
         """For each row the sum of its replica's values up to it."""

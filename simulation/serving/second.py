@@ -5,12 +5,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from records.histogram import Histogram
-
-Floats = NDArray[np.float64]
-Whole = NDArray[np.int64]
+from simulation.arrays import Floats, Ints
 
 COUNTS = (
     "arrivals",
@@ -35,7 +32,7 @@ class LatencyColumns:
     """A histogram of each replica: `counts` (replicas, bounds + 1), `sums_ms` (replicas,)."""
 
     bounds_ms: tuple[float, ...]
-    counts: Whole
+    counts: Ints
     sums_ms: Floats
 
     def of(self, row: int) -> Histogram:
@@ -110,7 +107,7 @@ class SecondOfServing:
 
     second: int
     replicas: tuple[str, ...]
-    counts: Mapping[str, Whole]
+    counts: Mapping[str, Ints]
     gauges: Mapping[str, Floats]
     latencies: Mapping[str, LatencyColumns]
     gpus: GpuColumns

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from simulation.arrays import Floats, Ints, Mask
 from simulation.serving.pace import Pace
-from simulation.serving.rows import Floats, Whole
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -17,7 +17,7 @@ class Spent:
     steps: Floats
 
 
-def idle_after(taken: Whole, replica: NDArray[np.int32], ended_s: Floats, duration_s: float) -> Floats:
+def idle_after(taken: Ints, replica: NDArray[np.int32], ended_s: Floats, duration_s: float) -> Floats:
     """Seconds of a sub-step after each replica's last sequence ended, (replicas,); 0 where slots are still taken."""
     last_s = np.zeros(len(taken))
     np.maximum.at(last_s, replica, ended_s)
@@ -46,7 +46,7 @@ class Work:
         """Start the second's sums anew."""
         self.prefill_s, self.decode_s, self.sequence_s = (np.zeros(len(self.steps)) for _ in range(3))
 
-    def note(self, spent: Spent, pace: Pace, decoded_before: NDArray[np.bool_], idle_s: Floats) -> None:
+    def note(self, spent: Spent, pace: Pace, decoded_before: Mask, idle_s: Floats) -> None:
         """Add a sub-step, whose last `idle_s` nothing decoded.
 
         Beside decoding, prefill rides in its steps.

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from simulation.engine_model import ENGINE_MODELS, H100, EngineModel, Polynomial, kv_tokens
+from simulation.engine_model import ENGINE_MODELS, H100, EngineModel, Polynomial, kv_token_bytes, kv_tokens
 
 SYSTEMS = {"H100": ("h100_sxm", "1"), "L40S": ("l40s", "1"), "H100x4": ("h100_sxm", "4")}
 SIZES = {"llama-3.1-8b": "8B", "llama-3.1-70b": "70B"}
@@ -83,7 +83,8 @@ def test_the_cache_is_as_large_as_published_where_it_was_and_else_as_computed(re
         int(row["kv_tokens"]) for row in rows_of(recordings / "replicas" / "cold_start_h100.csv") if row["tp"] == "4"
     }
     assert published == {ENGINE_MODELS["llama-3.1-70b/H100x4"].kv_cache_tokens}
-    computed = kv_tokens(gpu=H100, gpus=4, weights_bytes=141.1e9, layers=80, kv_heads=8, head_size=128)
+    token_bytes = kv_token_bytes(layers=80, kv_heads=8, head_size=128)
+    computed = kv_tokens(gpu=H100, gpus=4, weights_bytes=141.1e9, token_bytes=token_bytes)
     assert computed == pytest.approx(published.pop(), rel=0.05)
     # 0.9 x 80 GiB - 2 GiB - 16.06 GB over 131,072 bytes a token.
     assert ENGINE_MODELS["llama-3.1-8b/H100"].kv_cache_tokens == 450_911
