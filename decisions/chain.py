@@ -16,14 +16,18 @@ SIGNIFICANT_DIGITS = 9
 
 _sorted_json = msgspec.json.Encoder(order="sorted")
 _WRITTEN_ALIKE = frozenset({str, bool, type(None)})
-_WHOLE_FLOAT = re.compile(rb'":(?<!\\":)(-?\d+)\.0(?=[,}])')
+_WHOLE_FLOAT = re.compile(rb'":(?<!\\":)-?\d+\.0(?=[,}])')
 """A whole float as a field's value. In a string a quote follows a backslash, so no text can look like one."""
+_WHOLE = 1e9
+"""A whole number below it has 9 digits at most."""
 
 
 def rounded(value: float) -> float:
     """Give `value` with 9 significant digits; raise ValueError for NaN and the infinities."""
     if not math.isfinite(value):
         raise ValueError(f"cannot be hashed, not a finite number: {value}")
+    if abs(value) < _WHOLE and value == int(value):
+        return float(value)
     return float(f"{value:.9g}")
 
 
@@ -34,13 +38,17 @@ def canonical_json(value: Any) -> bytes:
     RFC 8785 in the numbers alone; all else goes through the rfc8785 library.
     """
     if isinstance(value, msgspec.Struct) and _is_plain(value):
-        return _WHOLE_FLOAT.sub(rb'":\1', _sorted_json.encode(value))
+        return _WHOLE_FLOAT.sub(_as_integer, _sorted_json.encode(value))
     return rfc8785.dumps(msgspec.to_builtins(value))
+
+
+def _as_integer(found: re.Match[bytes]) -> bytes:
+    return found[0].removesuffix(b".0")
 
 
 def decision_id(decision: ScalingDecision) -> str:
     """Give the SHA-256 of the decision's canonical JSON without its `decision_id`, whatever that is now."""
-    nameless = msgspec.structs.replace(decision, decision_id="")
+    nameless = msgspec.structs.replace(decision, decision_id="") if decision.decision_id else decision
     return hashlib.sha256(canonical_json(nameless).replace(b'"decision_id":"",', b"", 1)).hexdigest()
 
 

@@ -4,7 +4,7 @@ A block's sum is made from its buckets, never from another sum, and blocks whose
 window adds up to is the same whether blocks were kept or not.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from math import fsum
 
@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from streams.endpoints.matrices import Matrix, matrix_of
 from streams.endpoints.ready import Roster
+from streams.endpoints.tallies import Ints, Tally
 from streams.endpoints.ticks import TICK_S
 from streams.windows.grid import Grid
 from streams.windows.histograms import EMPTY, MergedHistogram
@@ -47,20 +48,9 @@ class HistogramBlocks:
         )
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class WindowSums:
-    """Of each replica, (replicas,): the sum and the number of known seconds, of those in which it was alive, and of
-    those in which it was ready (the same arrays where these are all)."""
-
-    sums: Matrix
-    counts: Matrix
-    ready_sums: Matrix
-    ready_counts: Matrix
-
-
 @dataclass(slots=True, eq=False)
 class _Cubes:
-    """(fields, replicas, blocks) each: as WindowSums, by field and block."""
+    """(fields, replicas, blocks) each: as a Tally's, by field and block."""
 
     sums: Cube
     counts: Cube
@@ -90,27 +80,35 @@ class _Cubes:
         return _Cubes(sums, counts, ready_sums, np.concatenate((self.ready_counts, newer.ready_counts)))
 
     def last(self, count: int) -> "_Window":
-        sums, counts = self.sums[:, :, -count:].sum(axis=2), self.counts[:, :, -count:].sum(axis=2)
-        if self.are_all_ready:
-            return _Window(sums, counts, sums, counts)
-        ready_sums = self.ready_sums[:, :, -count:].sum(axis=2)
-        return _Window(sums, counts, ready_sums, self.ready_counts[:, :, -count:].sum(axis=2))
+        sums, counts = _last(self.sums, count), _last(self.counts, count).astype(np.int64)
+        ready_sums, ready_counts = sums, counts
+        if not self.are_all_ready:
+            ready_sums, ready_counts = _last(self.ready_sums, count), _last(self.ready_counts, count).astype(np.int64)
+        whole = np.logical_and.reduce(ready_counts == count * TICK_S, axis=1) if sums.shape[1] else [False] * len(sums)
+        return _Window(sums, counts, ready_sums, ready_counts, whole)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)
 class _Window:
-    """(fields, replicas) each: as WindowSums, by field."""
+    """(fields, replicas) each, and `whole` (fields,): as a Tally's, by field."""
 
     sums: Matrix
-    counts: Matrix
+    counts: Ints
     ready_sums: Matrix
-    ready_counts: Matrix
+    ready_counts: Ints
+    whole: Sequence[bool] | NDArray[np.bool_]
 
-    def of(self, place: int) -> WindowSums:
-        sums, counts = self.sums[place], self.counts[place]
+    def of(self, place: int) -> Tally:
+        sums, counts, is_whole = self.sums[place], self.counts[place], bool(self.whole[place])
         if self.ready_sums is self.sums:
-            return WindowSums(sums, counts, sums, counts)
-        return WindowSums(sums, counts, self.ready_sums[place], self.ready_counts[place])
+            return Tally(sums, counts, sums, counts, is_whole)
+        return Tally(sums, counts, self.ready_sums[place], self.ready_counts[place], is_whole)
+
+
+def _last(cube: Cube, count: int) -> Matrix:
+    """The sums of the last `count` blocks."""
+    added: Matrix = np.add.reduce(cube[:, :, -count:], axis=2)
+    return added
 
 
 def _empty(replicas: int, blocks: int) -> _Cubes:
@@ -172,7 +170,7 @@ class BlockBook:
         self._windows.clear()
         return True
 
-    def window(self, name: str, count: int, read: ReadGrid) -> WindowSums:
+    def window(self, name: str, count: int, read: ReadGrid) -> Tally:
         """A field over the last `count` blocks; `name` as in `matrix_of`."""
         place = self.places.get(name)
         if place is None:
@@ -220,10 +218,9 @@ def _added(cube: Cube, left_out: NDArray[np.bool_]) -> tuple[Cube, Cube]:
 
 
 def _histograms_of(name: str, starts: range, newer: Grid | None, read: ReadGrid) -> list[MergedHistogram]:
-    """`newer` is used for the last block, whose end is its own."""
-    found = []
-    for first_s in starts:
-        is_last = newer is not None and first_s + TICK_S == newer.end_s
-        grid = newer.since(first_s) if newer is not None and is_last else read(first_s, first_s + TICK_S)
-        found.append(grid.histogram(name))
-    return found
+    """At least one; `newer` is used for the last block, whose end is its own."""
+    last_s = starts[-1]
+    last = read(last_s, last_s + TICK_S) if newer is None else newer.since(last_s)
+    if not last.reports(name):
+        return [EMPTY] * len(starts)
+    return [*(read(first_s, first_s + TICK_S).histogram(name) for first_s in starts[:-1]), last.histogram(name)]

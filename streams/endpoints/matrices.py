@@ -34,10 +34,6 @@ def _marked(mask: Mask) -> Matrix:
     return np.where(mask, 0.0, np.nan)
 
 
-def _inflight(grid: Grid) -> Matrix:
-    return grid.field("running") + grid.field("waiting")
-
-
 def _idle(grid: Grid) -> Matrix:
     idle: Mask = grid.arrivals == 0
     for name in ("completions", "running", "waiting"):
@@ -59,7 +55,7 @@ def _reads(grid: Grid) -> Matrix:
 
 _DERIVED: dict[str, Callable[[Grid], Matrix]] = {
     "arrivals": lambda grid: grid.arrivals,
-    "inflight": _inflight,
+    "inflight": lambda grid: grid.inflight,
     "heard": lambda grid: _marked(grid.heard),
     "idle": _idle,
     "unstreamed": lambda grid: _marked(grid.field("streamed_fraction") == 0),

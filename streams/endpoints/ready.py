@@ -21,11 +21,12 @@ _ALWAYS_S = 2**60
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Roster:
-    """The replicas `names` of a grid, in its order: each is ready from `ready_s` on (never, if it is not ready now or
-    given up hearing), and alive before `ended_s`; `last_ready_s` and `first_ended_s` are the latest and the earliest of
-    these. `silent_s`: since when the ready ones are ready that the grid has not."""
+    """The replicas `names` of a grid, in its order, `place` by name: each is ready from `ready_s` on (never, if it is
+    not ready now or given up hearing), and alive before `ended_s`; `last_ready_s` and `first_ended_s` are the latest
+    and the earliest of these. `silent_s`: since when the ready ones are ready that the grid has not."""
 
     names: tuple[str, ...]
+    place: Mapping[str, int]
     ready_at: tuple[int, ...]
     ended_at: tuple[int, ...]
     ready_s: Ints
@@ -42,9 +43,11 @@ class Roster:
 
     def masks(self, first_s: int, end_s: int) -> tuple[Mask | None, Mask | None]:
         """bool (replicas, seconds) of `[first_s, end_s)`: ready, and alive; null where all are."""
-        column = np.arange(first_s, end_s)
-        ready = column >= self.ready_s[:, None] if self.last_ready_s > first_s else None
-        alive = column < self.ended_s[:, None] if self.first_ended_s < end_s else None
+        ready = alive = None
+        if self.last_ready_s > first_s:
+            ready = np.arange(first_s, end_s) >= self.ready_s[:, None]
+        if self.first_ended_s < end_s:
+            alive = np.arange(first_s, end_s) < self.ended_s[:, None]
         return ready, alive
 
 
@@ -66,6 +69,7 @@ def make_roster(names: Sequence[str], replicas: Mapping[str, ReplicaMemory], cou
             ended_s[index] = known.since_s
     return Roster(
         tuple(names),
+        place,
         tuple(ready_s),
         tuple(ended_s),
         np.array(ready_s, np.int64),

@@ -4,17 +4,17 @@ Sums are taken along each replica's seconds and then over the replicas without r
 neither the order of replicas nor those that were silent leave a trace.
 """
 
-from dataclasses import dataclass
 from math import fsum
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
 from records.enums import Percentile
 from streams.endpoints.matrices import PRESENT
 from streams.endpoints.ready import FRESH_COVERAGE
+from streams.endpoints.tallies import Ints, Tally, tally_mask
 from streams.signals.readings import WindowReading
-from streams.signals.tallies import Ints, Tally, tally_mask
 from streams.windows.histograms import quantile
 
 Matrix = NDArray[np.float64]
@@ -28,8 +28,7 @@ _FRACTIONS = {Percentile.P50: 0.5, Percentile.P90: 0.9, Percentile.P95: 0.95, Pe
 _NEEDS_STREAMS = frozenset({"ttft_ms", "tpot_ms"})
 
 
-@dataclass(frozen=True, slots=True)
-class Measured:
+class Measured(msgspec.Struct, frozen=True):
     """A metric before its state is judged: `value` is null where nothing was readable, `is_undefined` where there
     was known to be nothing to measure. `replicas` is how many ready ones it was measured on."""
 

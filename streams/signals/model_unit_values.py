@@ -5,9 +5,9 @@ from math import fsum
 
 from decisions.model_units import batch_units, unit_utilization
 from records.policy import ModelCoefficients
+from streams.endpoints.tallies import Tally
 from streams.signals.measures import Measured, known_empty, total
 from streams.signals.readings import WindowReading
-from streams.signals.tallies import Tally
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,8 +14,8 @@ from streams.endpoints.endpoint_windows import EndpointWindow
 from streams.endpoints.gpus import GpuWindows
 from streams.endpoints.matrices import Matrix, matrix_of
 from streams.endpoints.ready import ReadySeconds, Roster, make_roster
+from streams.endpoints.tallies import Tally, tally
 from streams.endpoints.ticks import TICK_S
-from streams.signals.tallies import Tally, tally, tally_of
 from streams.windows.grid import Grid
 from streams.windows.histograms import MergedHistogram
 
@@ -71,7 +71,7 @@ class WindowReading:
     def _add_up(self, name: str) -> Tally:
         if self._blocks is None:
             return tally(matrix_of(self.grid, name), self.seconds)
-        return tally_of(self._blocks.window(name, self.length_s // TICK_S, self.tick.read), self.length_s)
+        return self._blocks.window(name, self.length_s // TICK_S, self.tick.read)
 
     def gateway(self, name: str) -> Matrix:
         """float64 (seconds,), NaN = unknown: a field of requests that no replica has; none of them runs, so what waits
@@ -114,8 +114,9 @@ class TickReading:
         ready = [name for name, known in state.supply.replicas.items() if known.state is ReplicaState.READY]
         patience_s = state.policy.patience_seconds
         self.ready: tuple[str, ...] = tuple(sorted(ready))
-        self.unheard = tuple(name for name in self.ready if tick - state.unheard_since_s(name) >= patience_s)
-        self.counted = tuple(name for name in self.ready if name not in self.unheard)
+        self.silent_since_s = {name: state.unheard_since_s(name) for name in self.ready}
+        self.unheard = tuple(name for name in self.ready if tick - self.silent_since_s[name] >= patience_s)
+        self.counted = tuple(name for name in self.ready if name not in self.unheard) if self.unheard else self.ready
         self.near_roster = make_roster(self.near.replicas, state.supply.replicas, self.counted)
         self.blocks = self._blocks(version) if is_plain else None
         self._windows: dict[int, WindowReading] = {}
@@ -124,12 +125,15 @@ class TickReading:
         )
 
     def read(self, first_s: int, end_s: int) -> Grid:
+        if first_s == self.tick - self.state.span_s and end_s == self.tick:
+            return self.grid
         return self._window.requests.grid(self.state.endpoint, first_s, end_s, self.quarantined)
 
     @cached_property
     def grid(self) -> Grid:
         """All seconds that a window or a check may ask for."""
-        return self.read(self.tick - self.state.span_s, self.tick)
+        requests, tick = self._window.requests, self.tick
+        return requests.grid(self.state.endpoint, tick - self.state.span_s, tick, self.quarantined)
 
     @cached_property
     def roster(self) -> Roster:

@@ -59,25 +59,26 @@ def _supply(state: EndpointState, tick: int, rollout_spec: int | None) -> Supply
     """Replicas by state; during a rollout those above the target's spec are its surge, the youngest first."""
     supply = state.supply
     known = sorted(supply.replicas.values(), key=lambda one: one.replica)
-    ready = sum(one.state is ReplicaState.READY for one in known)
+    others = [one for one in known if one.state is not ReplicaState.READY]
+    ready = len(known) - len(others)
     starting = sorted(
-        (StartingReplica(replica=one.replica, age_s=_age(one, tick)) for one in known if is_starting(one)),
+        (StartingReplica(replica=one.replica, age_s=_age(one, tick)) for one in others if is_starting(one)),
         key=lambda one: (-one.age_s, one.replica),
     )
     if rollout_spec is not None:
         starting = starting[: max(0, rollout_spec - ready)]
         ready = min(ready, rollout_spec)
     unschedulable = tuple(
-        one.replica for one in known if one.state is ReplicaState.UNSCHEDULABLE and not has_given_up(one)
+        one.replica for one in others if one.state is ReplicaState.UNSCHEDULABLE and not has_given_up(one)
     )
     inferred = not supply.observed or any(one.inferred for one in known)
     return SupplySignal(
         source=SupplySource.INFERRED if inferred else SupplySource.OBSERVED,
         ready=ready,
         starting=len(starting),
-        draining=sum(one.state is ReplicaState.DRAINING for one in known),
+        draining=sum(one.state is ReplicaState.DRAINING for one in others),
         unschedulable=len(unschedulable),
-        failed=sum(one.state is ReplicaState.FAILED or has_given_up(one) for one in known),
+        failed=sum(one.state is ReplicaState.FAILED or has_given_up(one) for one in others),
         starting_replicas=tuple(starting),
         startup_p95_s=supply.startup_p95_s(state.policy.model.startup_seconds),
         failed_starts=supply.failed_starts,
@@ -124,10 +125,13 @@ def _blockers(reading: TickReading, down: WindowReading) -> tuple[DownBlocker, .
 
 def _uncovered(reading: TickReading, down: WindowReading) -> list[str]:
     """Ready replicas that were heard in less than FRESH_COVERAGE of their ready seconds in the window."""
-    short = down.tally("heard").ready_counts < FRESH_COVERAGE * down.seconds.expected
-    covered = {name for name, is_short in zip(down.roster.names, short.tolist(), strict=True) if not is_short}
+    heard, place = down.tally("heard"), down.roster.place
+    uncovered = [name for name in reading.counted if name not in place]
+    if not heard.is_whole:
+        short = (heard.ready_counts < FRESH_COVERAGE * down.seconds.expected).tolist()
+        uncovered = [name for name in reading.counted if name not in place or short[place[name]]]
     replicas = reading.state.supply.replicas
-    return [name for name in reading.counted if name not in covered and replicas[name].since_s < reading.tick]
+    return [name for name in uncovered if replicas[name].since_s < reading.tick]
 
 
 def _drain_order(reading: TickReading, up: WindowReading) -> tuple[DrainCandidate, ...]:
@@ -135,10 +139,9 @@ def _drain_order(reading: TickReading, up: WindowReading) -> tuple[DrainCandidat
     inflight = up.tally("inflight")
     hits, tokens = up.tally("cached_tokens").ready_sums.tolist(), up.tally("input_tokens").ready_sums.tolist()
     sums, counts = inflight.ready_sums.tolist(), inflight.ready_counts.tolist()
-    place = {name: index for index, name in enumerate(up.roster.names)}
     found = []
     for name in reading.ready:
-        index = place.get(name)
+        index = up.roster.place.get(name)
         if index is None:
             found.append(DrainCandidate(replica=name, inflight=None))
             continue
@@ -165,7 +168,7 @@ def _sources(reading: TickReading, offset: int) -> tuple[SourceSignal, ...]:
         if suspicion is not None:
             found[key] = suspicion
     for name in reading.ready:
-        silent_s = tick - state.unheard_since_s(name)
+        silent_s = tick - reading.silent_since_s[name]
         if silent_s > SILENT_S and not any(key[0] == name for key in found):
             was_heard = state.last_heard.get(name, 0) >= tick - reading.recent.length_s
             found[name, Source.ENGINE, name] = _Suspicion(ValueState.STALE if was_heard else ValueState.UNKNOWN)

@@ -70,6 +70,11 @@ class Grid:
         return self._take(self._source.field(name))
 
     @property
+    def inflight(self) -> Matrix:
+        """As `field`: running + waiting."""
+        return self._take(self._source.inflight)
+
+    @property
     def arrivals(self) -> Matrix:
         """As `field("arrivals")`, and where no source counts arrivals: completions + errors + aborted + the change of
         (running + waiting) since the second before, of the same epoch, where all of these are known. A second's value
@@ -91,7 +96,7 @@ class Grid:
     @property
     def has_routers(self) -> bool:
         """Whether any router speaks of the endpoint's replicas."""
-        return bool((self._source.reader.router_segment >= 0).any())
+        return self._source.reader.has_routers
 
     @property
     def has_gateway(self) -> bool:
@@ -157,10 +162,14 @@ class Grid:
             return self._take(live)
         return self._take(np.logical_or.reduceat(live, source.reader.group_starts, axis=0))
 
+    def reports(self, field: str) -> bool:
+        """Whether any replica has histograms of a field, in these seconds or in others."""
+        return self._source.reader.histograms.reports(field)
+
     def histogram(self, field: str) -> MergedHistogram:
         """All histograms of a field in these seconds as one, those of `replica: ""` too: per replica and second the
         engine's, else the routers'. KeyError for a name that is no histogram field."""
-        if not self._source.reader.histograms.reports(field):
+        if not self.reports(field):
             return EMPTY
         stretch, chosen = self._source.histograms(field, self.first_s)
         return merge(self._source.reader.histograms.merged(field, stretch, chosen))

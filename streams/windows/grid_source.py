@@ -59,6 +59,7 @@ class GridReader:
         place = {name: index for index, name in enumerate(segments)}
         self.engine_segment = np.array([place.get((group, Source.ENGINE), -1) for group in self.groups], np.int64)
         self.router_segment = np.array([place.get((group, Source.ROUTER), -1) for group in self.groups], np.int64)
+        self.has_routers = bool((self.router_segment >= 0).any())
 
     def _index_epochs(self) -> None:
         """Each row's speaker and the place of its epoch in the speaker's order, counted from 0."""
@@ -88,7 +89,8 @@ class GridReader:
 class GridSource:
     """What the grids of one stretch have in common; its first second is the one before the window's.
 
-    `live` bool (series, seconds): what counts; `heard` bool (groups, seconds).
+    `live` bool (series, seconds): what counts; `heard` bool (groups, seconds). `spoken_groups`: which groups were heard
+    after the first second, without the gateway; null where that is all of them; `replicas` are their names.
     """
 
     def __init__(self, reader: GridReader, stretch: Stretch, quarantined: frozenset[SourceName]) -> None:
@@ -103,30 +105,22 @@ class GridSource:
         if self.newest_rank is not None:
             self.live = self.spoke & (reader.rank[:, None] == self.newest_rank[reader.speaker])
         self.all_live = bool(self.live.all())
+        self.heard: Mask = self.live
+        if len(reader.groups) != len(reader.keys):
+            self.heard = np.logical_or.reduceat(self.live, reader.group_starts, axis=0)
+        self.spoken_groups = self._spoken_groups()
+        self.replicas = reader.groups
+        if self.spoken_groups is not None:
+            self.replicas = tuple(reader.groups[group] for group in self.spoken_groups.tolist())
         self._fields: dict[str, Matrix] = {}
 
-    @cached_property
-    def heard(self) -> Mask:
-        if len(self.reader.groups) == len(self.reader.keys):
-            return self.live
-        return np.logical_or.reduceat(self.live, self.reader.group_starts, axis=0)
-
-    @cached_property
-    def spoken_groups(self) -> Rows | None:
-        """Which groups were heard after the first second, without the gateway; null where that is all of them."""
-        if not self.reader.groups:
+    def _spoken_groups(self) -> Rows | None:
+        if not self.reader.groups or (self.all_live and not self.reader.has_gateway and len(self.stretch) > 1):
             return None
         spoke = np.logical_or.reduce(self.heard[:, 1:], axis=1)
         if self.reader.has_gateway:
             spoke[0] = False
         return None if spoke.all() else np.flatnonzero(spoke)
-
-    @cached_property
-    def replicas(self) -> tuple[str, ...]:
-        """The names of the spoken groups."""
-        groups, spoken = self.reader.groups, self.spoken_groups
-        groups, spoken = self.reader.groups, self.spoken_groups
-        return groups if spoken is None else tuple(groups[group] for group in spoken.tolist())
 
     def field(self, name: str) -> Matrix:
         """float64 (groups, seconds), NaN = unknown."""
@@ -154,12 +148,18 @@ class GridSource:
         return block
 
     @cached_property
+    def inflight(self) -> Matrix:
+        """As `field`: running + waiting."""
+        return self.field("running") + self.field("waiting")
+
+    @cached_property
     def arrivals(self) -> Matrix:
         """As `field`; where nobody counts them they follow from what left and what stayed."""
         counted = self.field("arrivals")
-        if not np.isnan(counted[self.heard]).any():
+        unknown = np.isnan(counted)
+        if not unknown.any() or not unknown[self.heard].any():
             return counted
-        inflight = self.field("running") + self.field("waiting")
+        inflight = self.inflight
         followed = np.full_like(counted, np.nan)
         followed[:, 1:] = inflight[:, 1:] - inflight[:, :-1]
         if self.newest_rank is not None:
@@ -168,7 +168,7 @@ class GridSource:
         followed += self.field("completions") + self.field("errors") + self.field("aborted")
         if "" in self.reader.groups:
             followed[self.reader.groups.index("")] = np.nan
-        return np.where(np.isnan(counted), followed, counted)
+        return np.where(unknown, followed, counted)
 
     def histograms(self, field: str, first_s: int) -> tuple[Stretch, Mask]:
         """The stretch from `first_s` on, and where in it, bool (series, seconds), a histogram is that counts: an

@@ -84,6 +84,8 @@ def quantile(histogram: MergedHistogram, fraction: float) -> Quantile | None:
     """
     if not 0 <= fraction <= 1:
         raise ValueError(f"fraction must be in 0..1, got {fraction}")
+    if histogram is EMPTY:
+        return None
     cumulative = np.cumsum(histogram.counts)
     if not cumulative[-1]:
         return None

@@ -31,17 +31,16 @@ class RingReader:
     def scalars(self, stretch: Stretch) -> NDArray[np.float64]:
         """float64 (fields, k, seconds), as `scalar` by FIELD_INDEX: cheaper than one by one over a few seconds."""
         n_counts, n_gauges = len(COUNT_FIELDS), len(GAUGE_FIELDS)
-        out = np.zeros((len(self.rows), len(stretch), n_counts + n_gauges + 1))
+        out = np.zeros((n_counts + n_gauges + 1, len(self.rows), len(stretch)))
         for where, chunk, local in self._parts:
             for piece in stretch.pieces:
                 read = chunk[local, piece.slots]
-                out[where, piece.columns, :n_counts] = read["counts"]
-                out[where, piece.columns, n_counts:-1] = read["gauges"]
-                out[where, piece.columns, -1] = read["streamed"]
-        fields = np.ascontiguousarray(out.transpose(2, 0, 1))
-        counts = fields[:n_counts]
-        np.copyto(counts, np.nan, where=counts == float(UNKNOWN_COUNT))
-        return fields
+                out[:n_counts, where, piece.columns] = read["counts"].transpose(2, 0, 1)
+                out[n_counts:-1, where, piece.columns] = read["gauges"].transpose(2, 0, 1)
+                out[-1, where, piece.columns] = read["streamed"]
+        counts = out[:n_counts]
+        counts[counts == float(UNKNOWN_COUNT)] = np.nan
+        return out
 
     def scalar(self, name: str, stretch: Stretch) -> Matrix:
         """float64 (k, seconds), NaN = unknown; what no sample was heard for is left over from other seconds."""

@@ -5,7 +5,7 @@ from math import ceil, inf
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from streams.windows.histograms import EMPTY, MergedHistogram, merge, quantile
@@ -27,6 +27,7 @@ def of(bounds: tuple[float, ...], *counts: float) -> MergedHistogram:
 parts = st.lists(st.tuples(st.sampled_from(BOUNDS), st.lists(st.floats(0, 40), max_size=20)), min_size=1, max_size=4)
 
 
+@settings(deadline=None)  # a machine may be busy
 @given(parts=parts, fraction=st.floats(0, 1))
 def test_a_quantile_is_off_by_its_width_at_most(
     parts: list[tuple[tuple[float, ...], list[float]]], fraction: float
@@ -42,6 +43,7 @@ def test_a_quantile_is_off_by_its_width_at_most(
     assert abs(found.value - true) <= found.width + 1e-6
 
 
+@settings(deadline=None)
 @given(parts=parts)
 def test_counts_at_common_bounds_stay_exact(parts: list[tuple[tuple[float, ...], list[float]]]) -> None:
     """A bound that every part has divides the values exactly."""

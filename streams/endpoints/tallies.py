@@ -1,11 +1,11 @@
 """A field's seconds of one window, added up for each replica."""
 
-from dataclasses import dataclass
+from math import isnan
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from streams.endpoints.blocks import WindowSums
 from streams.endpoints.ready import ReadySeconds
 
 Matrix = NDArray[np.float64]
@@ -13,10 +13,10 @@ Mask = NDArray[np.bool_]
 Ints = NDArray[np.int64]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Tally:
+class Tally(msgspec.Struct, frozen=True, eq=False, gc=False):
     """Of each replica, (replicas,): the sum and the number of its known seconds, of all in which it was alive, and of
-    those in which it was ready. `is_whole`: all replicas were ready and known in all seconds."""
+    those in which it was ready (the same arrays where these are all). `is_whole`: all replicas, at least one, were
+    ready and known in all seconds. A dozen are made each tick."""
 
     sums: Matrix
     counts: Ints
@@ -27,7 +27,7 @@ class Tally:
     @property
     def is_known(self) -> bool:
         """Whether anything is."""
-        return bool(self.counts.any())
+        return self.is_whole or bool(self.counts.any())
 
     @property
     def measured(self) -> int:
@@ -47,11 +47,11 @@ class Tally:
 
 def tally(matrix: Matrix, seconds: ReadySeconds) -> Tally:
     """`matrix` float64 (replicas, seconds), NaN = unknown; each replica's seconds are added in their order."""
-    sums = matrix.sum(axis=1)
-    if seconds.alive is None and not np.isnan(sums).any():
-        counts = np.full(len(sums), matrix.shape[1], np.int64)
+    sums = np.add.reduce(matrix, axis=1)
+    if seconds.alive is None and not isnan(np.add.reduce(sums)):
         if seconds.ready is None:
-            return Tally(sums, counts, sums, counts, is_whole=bool(len(sums)))
+            return Tally(sums, seconds.expected, sums, seconds.expected, bool(len(sums)))
+        counts = np.full(len(sums), matrix.shape[1], np.int64)
         return Tally(sums, counts, _masked_sums(matrix, seconds.ready), seconds.expected)
     known = ~np.isnan(matrix)
     alive = known if seconds.alive is None else known & seconds.alive
@@ -60,14 +60,6 @@ def tally(matrix: Matrix, seconds: ReadySeconds) -> Tally:
     if ready is alive:
         return Tally(sums, counts, sums, counts)
     return Tally(sums, counts, _masked_sums(matrix, ready), np.count_nonzero(ready, axis=1))
-
-
-def tally_of(sums: WindowSums, length_s: int) -> Tally:
-    """Of blocks that make `length_s` seconds."""
-    is_whole = len(sums.counts) > 0 and bool((sums.ready_counts == length_s).all())
-    counts = sums.counts.astype(np.int64)
-    ready_counts = counts if sums.ready_counts is sums.counts else sums.ready_counts.astype(np.int64)
-    return Tally(sums.sums, counts, sums.ready_sums, ready_counts, is_whole)
 
 
 def tally_mask(mask: Mask, seconds: ReadySeconds) -> Ints:
