@@ -10,8 +10,10 @@ import pytest
 
 from headrace.broker import EmbeddedBroker
 
-QUICK_GROUPS = {"group.min.session.timeout.ms": "1000"}
-"""Consumer groups may miss a dead member after a second, not six: many die in tests."""
+QUICK_GROUPS = {"group.min.session.timeout.ms": "1000", "group.max.session.timeout.ms": "240000"}
+"""Consumer groups may miss a dead member after a second, not six: many die in tests. Long sessions are refused."""
+REFUSED_SESSION_S = 300
+SESSIONS_TOLD = f"--session-timeout-seconds: {REFUSED_SESSION_S}, allowed by Kafka: 1 to 240 (group.min.session.timeout"
 
 
 @dataclass(frozen=True)

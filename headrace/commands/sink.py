@@ -63,7 +63,8 @@ class SinkSettings(KafkaSettings, TablesSettings, ProcessSettings):
     threads: int = Field(2, ge=1, le=64, description="Topics that are decoded and written at the same time.")
     session_timeout_seconds: float = Field(
         10.0,
-        gt=0,
+        ge=1,
+        le=300,
         description="After this long without a sign of life a sink's partitions move to others. "
         "Kafka refuses less than its group.min.session.timeout.ms (6 s by default).",
     )

@@ -11,7 +11,7 @@ from headrace.broker import EmbeddedBroker
 from headrace.children import Child, Children
 from headrace.kafka_reach import KafkaReach
 from headrace.local_stack import headrace_command
-from tests.conftest import BrokerFactory
+from tests.conftest import BrokerFactory, Kafka
 from wire.admin import TopicSettings, create_topics
 from wire.kafka import KafkaAccess
 from wire.topics import TopicNames
@@ -46,31 +46,40 @@ async def until(child: Child, what: str, holds: Callable[[int, str], bool]) -> N
             await asyncio.sleep(0.1)
 
 
-@pytest.mark.parametrize("command", ["worker", "sink"])
 async def test_not_ready_while_kafka_is_away_ready_again_and_gone_when_asked(
-    command: str, broker: EmbeddedBroker, children: Children, tmp_path: Path
+    broker: EmbeddedBroker, children: Children, tmp_path: Path
 ) -> None:
     (tmp_path / "tables").mkdir()
     settings = {"HEADRACE_BOOTSTRAP": broker.bootstrap, "HEADRACE_TABLES": str(tmp_path / "tables")}
-    child = children.start(command, headrace_command(command), settings)
-    await children.wait_ready(child)
+    both = [children.start(command, headrace_command(command), settings) for command in ("worker", "sink")]
+    for child in both:
+        await children.wait_ready(child)
     for is_last in (False, True):
-        lines = len(child.log_path.read_bytes().splitlines())
+        lines = [len(child.log_path.read_bytes().splitlines()) for child in both]
         broker.kill()
-        await until(child, "readyz", lambda status, text: status == 503 and "no answer from" in text)
-        await until(child, "healthz", lambda status, _: status == 200)
-        assert len(child.log_path.read_bytes().splitlines()) - lines < LINES_MAX
+        for child, before in zip(both, lines, strict=True):
+            await until(child, "readyz", lambda status, text: status == 503 and "no answer from" in text)
+            await until(child, "healthz", lambda status, _: status == 200)
+            assert len(child.log_path.read_bytes().splitlines()) - before < LINES_MAX
         if not is_last:
             await asyncio.to_thread(broker.start)
-            await children.wait_ready(child)
-    assert await children.end(child) == 0
-    assert "Traceback" not in child.log_path.read_text()
+            for child in both:
+                await children.wait_ready(child)
+    for child in both:
+        assert await children.end(child) == 0
+        assert "Traceback" not in child.log_path.read_text()
 
 
-async def test_a_kafka_that_answers_is_not_missed(broker: EmbeddedBroker) -> None:
-    reach = KafkaReach(KafkaAccess(bootstrap=broker.bootstrap), "policies")
+async def test_a_kafka_that_answers_is_not_missed(kafka: Kafka, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every answer counts anew: it is never long ago."""
+    monkeypatch.setattr("headrace.kafka_reach.ASK_EVERY_S", 0.02)
+    reach = KafkaReach(KafkaAccess(bootstrap=kafka.bootstrap), "policies")
     watching = asyncio.create_task(reach.watch())
-    for _ in range(50):
-        await asyncio.sleep(0.1)
-        assert reach.why_not() is None
+    answered_s: set[float] = set()
+    async with asyncio.timeout(60):
+        while len(answered_s) < 5:
+            answered_s.add(reach._answered_s)
+            await asyncio.sleep(0.01)
+    assert reach.why_not() is None
     watching.cancel()
+    await asyncio.wait([watching])

@@ -58,7 +58,7 @@ class Line:
             "HEADRACE_WORKER_GROUP": f"{self.prefix}worker",
             "HEADRACE_SINK_SESSION_TIMEOUT_SECONDS": "2",
             "HEADRACE_WORKER_SESSION_TIMEOUT_SECONDS": "2",
-            "HEADRACE_ACTUATOR_FLEET_SESSION_TIMEOUT_SECONDS": "2",
+            "HEADRACE_ACTUATOR_SESSION_TIMEOUT_SECONDS": "2",
         }
 
     async def run(self, *arguments: str, status: int = 0, environment: Mapping[str, str] = MappingProxyType({})) -> str:

@@ -14,6 +14,7 @@ from deltalake import DeltaTable, write_deltalake
 from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_fixed
 
 from headrace.exit_codes import ExitCode
+from tests.conftest import REFUSED_SESSION_S, SESSIONS_TOLD
 from tests.sinks.deployment import Deployment, keep_everything, request_samples
 from tests.sinks.readers import identities
 
@@ -92,10 +93,10 @@ async def test_a_session_timeout_that_kafka_refuses_is_told_with_its_range(deplo
         f"--bootstrap={deployment.access.bootstrap}",
         f"--topic-prefix={deployment.names.prefix}",
         f"--tables={deployment.folder}",
-        "--session-timeout-seconds=0.5",
+        f"--session-timeout-seconds={REFUSED_SESSION_S}",
     )
     assert found.returncode == ExitCode.USAGE
-    assert "--session-timeout-seconds: 0.5, allowed by Kafka: 1 to 1800 (group.min.session.timeout.ms" in found.stderr
+    assert SESSIONS_TOLD in found.stderr
     assert "Traceback" not in found.stderr
 
 

@@ -11,7 +11,7 @@ from tests.worker.test_worker import ENDPOINTS, FIRST_S, Feed, assert_undisturbe
 
 pytestmark = pytest.mark.kafka
 
-REBALANCE_S = 5.0
+REBALANCE_S = 3.0
 
 
 async def test_worker_without_partitions_takes_over_after_a_long_wait(kafka: Kafka, tmp_path: Path) -> None:
