@@ -22,7 +22,7 @@ class ScalableEndpoint(Protocol):
         """Those that are created and not gone."""
         ...
 
-    def bring_about(self, fault: FaultRequest) -> Refused | None:
+    def inject(self, fault: FaultRequest) -> Refused | None:
         """Let a fault happen in the next second; Refused where it cannot, with the value and what is allowed."""
         ...
 
@@ -59,7 +59,7 @@ class Marked:
 
 
 @dataclass(frozen=True, kw_only=True)
-class BroughtAbout:
+class Injected:
     """A fault is on its way."""
 
     target: Target
@@ -147,7 +147,7 @@ class Fleet:
 
     def fault(
         self, endpoint: str, request: FaultRequest, caller: Caller, now_s: float
-    ) -> BroughtAbout | Refused | NotFound:
+    ) -> Injected | Refused | NotFound:
         """Let something go wrong from the next second on."""
         context = CallContext(
             call=Call.FAULT,
@@ -159,10 +159,10 @@ class Fleet:
         found = self._endpoints.get(endpoint)
         if found is None:
             return self._not_found(context)
-        refused = found.bring_about(request)
+        refused = found.inject(request)
         result = CallResult.OK if refused is None else CallResult.REFUSED
         self._note(context, result, before=found.target.target, detail=refused.error if refused else "")
-        return BroughtAbout(target=found.target.target) if refused is None else refused
+        return Injected(target=found.target.target) if refused is None else refused
 
     def unreadable(self, context: CallContext, error: str) -> Refused | NotFound:
         """A call whose body says nothing that can be carried out; it is noted all the same."""

@@ -4,6 +4,7 @@ import math
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Protocol
 
 import numpy as np
@@ -13,7 +14,7 @@ from records.telemetry import ReplicaChanged
 from simulation.scale_target import DRAIN_DEADLINE_S, DrainMark
 
 SCHEDULED_AFTER_S = 1
-"""From the request of a replica to its container's start on a node; the start-up time counts from there."""
+"""From the request of a replica to its container's start on a node, where the start-up time begins; an assumption."""
 BACKOFF_FIRST_S, BACKOFF_MAX_S, BACKOFF_RESET_S = 10, 300, 600
 """How long a container that ended waits for its next start, doubling each time, and how long it must have run for the
 count to begin anew: the kubelet's CrashLoopBackOff (kubernetes.io, "Pod Lifecycle")."""
@@ -23,6 +24,21 @@ GONE_TOLD_S = 300
 """How long a replica's end is repeated, for a reader that missed it; so long do workers' windows know of it."""
 
 _BEFORE_READY = (ReplicaState.REQUESTED, ReplicaState.STARTING)
+
+
+class ChangeReason(StrEnum):
+    """Why a replica is in its state, as its ReplicaChanged says."""
+
+    INITIAL = "initial"
+    SCALED_UP = "scaled_up"
+    SCHEDULED = "scheduled"
+    STARTED = "started"
+    START_FAILED = "start_failed"
+    DIED = "died"
+    RESTARTED = "restarted"
+    SCALED_DOWN = "scaled_down"
+    DRAINED = "drained"
+    DRAIN_DEADLINE = "drain_deadline"
 
 
 class Startup(Protocol):
@@ -49,7 +65,7 @@ class Replica:
     number: int
     uid: str
     state: ReplicaState
-    reason: str
+    reason: ChangeReason
     since_s: int
     told_s: int
     restarts: int = 0
@@ -102,14 +118,16 @@ class Lifecycle:
 
     def begin(self, count: int, second: int) -> list[ReplicaChanged]:
         """Make `count` replicas that are ready from `second` on."""
-        return [self._tell(self._create(ReplicaState.READY, "initial", second), second) for _ in range(count)]
+        return [
+            self._tell(self._create(ReplicaState.READY, ChangeReason.INITIAL, second), second) for _ in range(count)
+        ]
 
     def die(self, name: str, second: int) -> list[ReplicaChanged]:
         """A replica's process ends by itself: its container starts again, but not where it was draining."""
         replica = self._replicas[name]
         if replica.state is ReplicaState.DRAINING:
-            return [self._leave(replica, "died", second)]
-        return [self._fail(replica, "died", second)]
+            return [self._leave(replica, ChangeReason.DIED, second)]
+        return [self._fail(replica, ChangeReason.DIED, second)]
 
     def advance(
         self, second: int, spec: int, marks: Sequence[DrainMark], inflight: Mapping[str, int]
@@ -143,49 +161,49 @@ class Lifecycle:
         match replica.state:
             case ReplicaState.REQUESTED:
                 replica.due_s = replica.ready_after_s
-                yield self._enter(replica, ReplicaState.STARTING, "scheduled", second)
+                yield self._enter(replica, ReplicaState.STARTING, ChangeReason.SCHEDULED, second)
             case ReplicaState.STARTING if replica.fails:
-                yield self._fail(replica, "start_failed", second)
+                yield self._fail(replica, ChangeReason.START_FAILED, second)
             case ReplicaState.STARTING:
-                yield self._enter(replica, ReplicaState.READY, "started", second)
+                yield self._enter(replica, ReplicaState.READY, ChangeReason.STARTED, second)
             case ReplicaState.FAILED:
                 replica.restarts += 1
                 self._plan_start(replica, second)
-                yield self._enter(replica, ReplicaState.REQUESTED, "restarted", second)
+                yield self._enter(replica, ReplicaState.REQUESTED, ChangeReason.RESTARTED, second)
 
     def _drained(self, second: int, inflight: Mapping[str, int]) -> list[ReplicaChanged]:
         """Draining replicas that are empty leave, and those whose time is up."""
         draining = [replica for replica in self._replicas.values() if replica.state is ReplicaState.DRAINING]
         empty = {replica.name for replica in draining if not inflight.get(replica.name, 0)}
         return [
-            self._leave(replica, "drained" if replica.name in empty else "drain_deadline", second)
+            self._leave(replica, ChangeReason.DRAINED if replica.name in empty else ChangeReason.DRAIN_DEADLINE, second)
             for replica in draining
             if replica.name in empty or second >= replica.drain_until_s
         ]
 
     def _request(self, second: int) -> ReplicaChanged:
-        replica = self._create(ReplicaState.REQUESTED, "scaled_up", second)
+        replica = self._create(ReplicaState.REQUESTED, ChangeReason.SCALED_UP, second)
         self._plan_start(replica, second)
         return self._tell(replica, second)
 
     def _dismiss(self, replica: Replica, deadline_s: float, second: int) -> ReplicaChanged:
         if replica.state is not ReplicaState.READY:
-            return self._leave(replica, "scaled_down", second)
+            return self._leave(replica, ChangeReason.SCALED_DOWN, second)
         replica.drain_until_s = second + deadline_s
-        return self._enter(replica, ReplicaState.DRAINING, "scaled_down", second)
+        return self._enter(replica, ReplicaState.DRAINING, ChangeReason.SCALED_DOWN, second)
 
-    def _fail(self, replica: Replica, reason: str, second: int) -> ReplicaChanged:
+    def _fail(self, replica: Replica, reason: ChangeReason, second: int) -> ReplicaChanged:
         ran_s = second - replica.since_s if replica.state is ReplicaState.READY else 0
         replica.failures = 1 if ran_s >= BACKOFF_RESET_S else replica.failures + 1
         replica.due_s = second + min(BACKOFF_FIRST_S * 2 ** min(replica.failures - 1, 10), BACKOFF_MAX_S)
         return self._enter(replica, ReplicaState.FAILED, reason, second)
 
-    def _leave(self, replica: Replica, reason: str, second: int) -> ReplicaChanged:
+    def _leave(self, replica: Replica, reason: ChangeReason, second: int) -> ReplicaChanged:
         del self._replicas[replica.name]
         self._gone[replica.name] = replica
         return self._enter(replica, ReplicaState.GONE, reason, second)
 
-    def _create(self, state: ReplicaState, reason: str, second: int) -> Replica:
+    def _create(self, state: ReplicaState, reason: ChangeReason, second: int) -> Replica:
         number = self._made
         self._made += 1
         name = f"{self._facts.endpoint}-{number}"
@@ -213,7 +231,7 @@ class Lifecycle:
         replica.due_s = second + SCHEDULED_AFTER_S
         replica.ready_after_s = replica.due_s + max(1, math.ceil(ends_s))
 
-    def _enter(self, replica: Replica, state: ReplicaState, reason: str, second: int) -> ReplicaChanged:
+    def _enter(self, replica: Replica, state: ReplicaState, reason: ChangeReason, second: int) -> ReplicaChanged:
         replica.state, replica.reason, replica.since_s = state, reason, second
         return self._tell(replica, second)
 
@@ -227,7 +245,7 @@ class Lifecycle:
             state=replica.state,
             epoch=replica.epoch,
             seq=self._seq,
-            reason=replica.reason,
+            reason=replica.reason.value,
             node=replica.node if replica.state is not ReplicaState.REQUESTED else None,
             hardware=self._facts.hardware,
             model_version=self._facts.model_version,

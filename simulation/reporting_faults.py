@@ -20,16 +20,17 @@ class ReportFaultKind(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class ReportFault:
-    """For `seconds`, of each sample of `replica` (null: of all, the gateway's too) with probability `share`."""
+    """For `seconds` (infinite: to the end), of each sample of `replica` (null: of all, the gateway's too) with
+    probability `share`."""
 
     kind: ReportFaultKind
-    seconds: int
+    seconds: float
     replica: str | None = None
     delay_s: int = 5
     share: float = 1.0
 
     def __post_init__(self) -> None:
-        if self.seconds < 1:
+        if not self.seconds >= 1:
             raise ValueError(f"seconds must be at least 1, got {self.seconds}")
         if self.delay_s < 1:
             raise ValueError(f"delay_s must be at least 1, got {self.delay_s}")
@@ -53,7 +54,7 @@ class ReportingFaults(Generic[Sample]):
 
     def __init__(self, rng: np.random.Generator) -> None:
         self._rng = rng
-        self._faults: list[tuple[ReportFault, int]] = []
+        self._faults: list[tuple[ReportFault, float]] = []
         self._held: list[tuple[int, int, Sample]] = []
         self._number = 0
 

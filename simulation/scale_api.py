@@ -7,7 +7,7 @@ import msgspec
 from aiohttp import web
 
 from simulation.faults import FaultRequest
-from simulation.fleet import BroughtAbout, CallContext, Caller, Fleet, Marked, NotFound
+from simulation.fleet import CallContext, Caller, Fleet, Injected, Marked, NotFound
 from simulation.journal import ANSWER_MAX, ENTRIES_MAX, Call
 from simulation.scale_target import Accepted, Conflict, DrainRequest, Refused, ScaleRequest, Target
 from wire.codec import UNREADABLE, explain
@@ -92,11 +92,11 @@ class _Calls:
         return _result(self._fleet.unreadable(context, error))
 
 
-def _result(result: Target | Accepted | Conflict | Refused | NotFound | Marked | BroughtAbout) -> web.Response:
+def _result(result: Target | Accepted | Conflict | Refused | NotFound | Marked | Injected) -> web.Response:
     match result:
         case Target():
             return _answer(200, result)
-        case Accepted(target=target) | BroughtAbout(target=target):
+        case Accepted(target=target) | Injected(target=target):
             return _answer(200, target)
         case Marked():
             return _answer(200, {"target": result.target, "marked": result.marked, "unknown": result.unknown})

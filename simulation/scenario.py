@@ -1,6 +1,7 @@
 """What a simulated fleet is made of: the scenario file's keys, their ranges, and the parts that they describe."""
 
 import dataclasses
+import math
 from typing import Annotated
 
 import msgspec
@@ -10,16 +11,16 @@ from records.fields import Fraction, Name, Natural
 from simulation.engine_model import ENGINE_MODELS, EngineModel
 from simulation.reporting_faults import ReportFault, ReportFaultKind
 from simulation.scale_target import SPEC_MAX
-from simulation.startup import SPREAD, STARTUP_MODELS, StartupModel
+from simulation.startup import SPREAD, SPREAD_MAX, STARTUP_MODELS, StartupModel
 from simulation.traffic import LENGTHS, Lengths, Patience, Quantiles, RateProfile, Traffic
 
 POINTS_MAX = 3_000
 RATE_MAX = 100_000.0
 TOKENS_MAX = 1_000_000.0
-WHOLE_RUN_S = 2**40
+"""Far above any use, so that a slip of a few digits is refused."""
 
 Replicas = Annotated[int, Meta(ge=0, le=SPEC_MAX)]
-Spread = Annotated[float, Meta(ge=0, le=2)]
+Spread = Annotated[float, Meta(ge=0, le=SPREAD_MAX)]
 Seconds = Annotated[float, Meta(gt=0, le=86_400)]
 
 
@@ -129,7 +130,7 @@ class ReportsSpec(_Section, frozen=True, kw_only=True):
     delay_seconds: Annotated[int, Meta(ge=1, le=600)] = 5
 
     def build(self) -> ReportFault:
-        return ReportFault(kind=self.kind, seconds=WHOLE_RUN_S, delay_s=self.delay_seconds, share=self.share)
+        return ReportFault(kind=self.kind, seconds=math.inf, delay_s=self.delay_seconds, share=self.share)
 
 
 class EndpointSpec(_Section, frozen=True, kw_only=True):

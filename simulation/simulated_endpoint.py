@@ -23,7 +23,8 @@ from simulation.scale_target import Refused, ScaleTarget, Target
 from simulation.scenario import EndpointSpec
 from simulation.serving.replicas import ServingReplicas
 from simulation.serving.second import SecondOfServing
-from simulation.summary import Outcomes, SecondServed, Summary, percentile_ms, within
+from simulation.summary import Outcomes, SecondServed, Summary, within
+from streams.windows.histograms import MergedHistogram, quantile
 
 _NAMESPACE = uuid.UUID("7f1f51a2-5be3-5d0c-9f2e-0c6f6a3f3d55")
 """Of all uids here. Any would do, but none other's."""
@@ -67,7 +68,7 @@ class SimulatedEndpoint:
         self._totals: Counter[str] = Counter()
         self._first_s = first_s
         self.newest_s = first_s - 1
-        self.summary = Summary(spec.endpoint, spec.slo_ttft_ms)
+        self.summary = Summary(spec.slo_ttft_ms)
 
     @property
     def target(self) -> ScaleTarget:
@@ -77,7 +78,7 @@ class SimulatedEndpoint:
     def replica_names(self) -> Iterable[str]:
         return self._lifecycle.replicas.keys()
 
-    def bring_about(self, fault: FaultRequest) -> Refused | None:
+    def inject(self, fault: FaultRequest) -> Refused | None:
         """Let a fault happen in the next second; Refused where its replica is not there, or does not serve."""
         replicas = self._lifecycle.replicas
         if fault.kind in OF_ONE_REPLICA:
@@ -192,7 +193,7 @@ class SimulatedEndpoint:
         counts = ttft.counts.sum(axis=0)
         rose = self._rose()
         gateway = served.gateway
-        p95_ms = percentile_ms(ttft.bounds_ms, counts, 0.95)
+        p95 = quantile(MergedHistogram(ttft.bounds_ms, counts.astype(np.float64)), 0.95)
         states = Counter(replica.state for replica in self._lifecycle.replicas.values())
         rejections = rose["rejections"]
         row = SecondServed(
@@ -204,7 +205,7 @@ class SimulatedEndpoint:
             waiting=round(float(served.gauges["waiting"].sum()) + gateway.waiting, 3),
             ready=states[ReplicaState.READY],
             spec=self._target.target.spec_replicas,
-            ttft_p95_ms=None if p95_ms is None else round(p95_ms, 3),
+            ttft_p95_ms=None if p95 is None else round(p95.value, 3),
         )
         outcomes = Outcomes(
             arrivals=row.arrivals,

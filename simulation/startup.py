@@ -19,6 +19,10 @@ SPREAD = 0.15
 this is an assumption: shared storage and networks vary by about as much."""
 
 
+SPREAD_MAX = 2.0
+"""Beyond it the 95th percentile is more than 25 times the median, which no start or client shows."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class StartupModel:
     """Log-normal: half of the starts take less than `median_s`; `spread` is the logarithm's standard deviation."""
@@ -29,8 +33,8 @@ class StartupModel:
     def __post_init__(self) -> None:
         if not 0 < self.median_s < math.inf:
             raise ValueError(f"median_s must be above 0, got {self.median_s}")
-        if not 0 <= self.spread <= 2:
-            raise ValueError(f"spread must be in 0..2, got {self.spread}")
+        if not 0 <= self.spread <= SPREAD_MAX:
+            raise ValueError(f"spread must be in 0..{SPREAD_MAX:g}, got {self.spread}")
 
     def draw(self, rng: np.random.Generator) -> float:
         """Seconds of one start."""

@@ -6,7 +6,6 @@ from itertools import islice
 from typing import Any
 
 import msgspec
-import numpy as np
 
 from simulation.arrays import Ints
 
@@ -66,11 +65,10 @@ class Outcomes(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Summary:
-    """Adds up one endpoint's seconds; `limit_ms` is the limit of its first tokens."""
+    """Adds up one endpoint's seconds; `slo_ttft_ms` is the longest that a first token in time takes."""
 
-    def __init__(self, endpoint: str, limit_ms: float) -> None:
-        self._endpoint = endpoint
-        self._limit_ms = limit_ms
+    def __init__(self, slo_ttft_ms: float) -> None:
+        self._slo_ttft_ms = slo_ttft_ms
         self._rows: deque[SecondServed] = deque(maxlen=SECONDS_MAX)
         self._seconds = 0
         self.outcomes = Outcomes()
@@ -85,21 +83,21 @@ class Summary:
         self.gpu_seconds += gpus
         self.replicas = replicas
 
-    def told(self, after_s: int | None = None) -> dict[str, Any]:
+    def as_object(self, after_s: int | None = None) -> dict[str, Any]:
         """As JSON's values; with the rows of the seconds after `after_s` where that is given."""
         share = self.outcomes.slo_kept_share
-        told: dict[str, Any] = {
+        values: dict[str, Any] = {
             **msgspec.structs.asdict(self.outcomes),
             "inflight": self._rows[-1].inflight if self._rows else 0,
-            "slo_ttft_ms": self._limit_ms,
+            "slo_ttft_ms": self._slo_ttft_ms,
             "slo_kept_share": None if share is None else round(share, 6),
             "gpu_seconds": self.gpu_seconds,
             "replicas": dict(self.replicas),
             "simulated_seconds": self._seconds,
         }
         if after_s is not None:
-            told["seconds"] = self._after(after_s)
-        return told
+            values["seconds"] = self._after(after_s)
+        return values
 
     def _after(self, after_s: int) -> Sequence[SecondServed]:
         if not self._rows:
@@ -115,17 +113,3 @@ def within(bounds_ms: Sequence[float], counts: Ints, limit_ms: float) -> int:
     if limit_ms not in bounds_ms:
         raise ValueError(f"limit_ms: {limit_ms:g}, allowed: {', '.join(f'{bound:g}' for bound in bounds_ms)}")
     return int(counts[: bounds_ms.index(limit_ms) + 1].sum())
-
-
-def percentile_ms(bounds_ms: Sequence[float], counts: Ints, fraction: float) -> float | None:
-    """The percentile of a histogram, straight within its bucket; the last bound where it lies above that.
-
-    None where the histogram is empty.
-    """
-    cumulative = np.concatenate(([0], np.cumsum(counts)))
-    if not cumulative[-1]:
-        return None
-    edges = np.array([0.0, *bounds_ms, bounds_ms[-1]])
-    bucket = int(np.searchsorted(cumulative[1:], fraction * cumulative[-1]))
-    part = (fraction * cumulative[-1] - cumulative[bucket]) / counts[bucket]
-    return float(edges[bucket] + part * (edges[bucket + 1] - edges[bucket]))

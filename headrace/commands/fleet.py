@@ -106,19 +106,19 @@ async def _run(process: Process[FleetSettings], scenario: Scenario) -> ExitCode:
         file = (
             None if settings.journal is None else stack.enter_context(JournalFile(settings.journal, process.stop.set))
         )
-        written = _each_of([metrics.called, *([file.write] if file else [])])
+        written = _each_of([metrics.count_call, *([file.write] if file else [])])
         fleet = Fleet(endpoints, Journal(written=written))
         place = ApiPlace(host=settings.api_host, port=settings.api_port, file=settings.api_file)
 
         def summary(after_s: int | None) -> Mapping[str, Any]:
-            return _told(endpoints, first_s, after_s)
+            return _summary_of(endpoints, first_s, after_s)
 
         async with served(make_app(fleet, summary, clock.now_s), place):
             log.info("fleet_started", instance=instance, first_s=first_s, endpoints=sorted(endpoints))
             dropped = await _simulate(process, endpoints, metrics, first_s)
         if file is not None:
             file.raise_failed()
-    _print(_told(endpoints, first_s, None))
+    _print(_summary_of(endpoints, first_s, None))
     return ExitCode.INCOMPLETE if dropped else ExitCode.OK
 
 
@@ -130,23 +130,23 @@ async def _simulate(
     is_arrow = settings.messages == "arrow"
     # Reports arrive when their second is over: that this host is late is no delay of the simulated network, and on a
     # fast clock a moment of it would look like unsteady clocks of all replicas.
-    told_s = float(first_s)
+    reported_s = float(first_s)
     producer = TelemetryProducer(
         settings.access("headrace-fleet"),
         settings.topic_names,
         ProducerSettings(frames=True, linger_s=clock.real_seconds(FRAMES_LINGER_S)) if is_arrow else None,
-        clock=None if clock.is_real else lambda: told_s,
+        clock=None if clock.is_real else lambda: reported_s,
     )
     process.health.expect("kafka", f"nothing was sent to {settings.bootstrap} yet")
     await producer.start()
     watching = asyncio.create_task(watch_producer(process.health, producer))
 
-    def told(behind_s: float) -> None:
+    def note_delay(behind_s: float) -> None:
         metrics.behind_s = behind_s
 
     try:
-        async for second in paced_seconds(clock, first_s, settings.seconds, process.stop, told):
-            told_s = second + 1.0
+        async for second in paced_seconds(clock, first_s, settings.seconds, process.stop, note_delay):
+            reported_s = second + 1.0
             for endpoint in endpoints.values():
                 for record in endpoint.advance(second):
                     producer.send(record)
@@ -168,16 +168,16 @@ def _each_of(called: list[Callable[[JournalEntry], None]]) -> Callable[[JournalE
     return write
 
 
-def _told(endpoints: Mapping[str, SimulatedEndpoint], first_s: int, after_s: int | None) -> dict[str, Any]:
+def _summary_of(endpoints: Mapping[str, SimulatedEndpoint], first_s: int, after_s: int | None) -> dict[str, Any]:
     """What GET /v1/summary and the last line say."""
     newest_s = max((endpoint.newest_s for endpoint in endpoints.values()), default=first_s - 1)
-    summaries = {name: endpoint.summary.told(after_s) for name, endpoint in sorted(endpoints.items())}
+    summaries = {name: endpoint.summary.as_object(after_s) for name, endpoint in sorted(endpoints.items())}
     return {"first_s": first_s, "newest_s": newest_s, "endpoints": summaries}
 
 
-def _print(told: Mapping[str, Any]) -> None:
+def _print(summary: Mapping[str, Any]) -> None:
     try:
-        sys.stdout.write(json.dumps(told) + "\n")
+        sys.stdout.write(json.dumps(summary) + "\n")
         sys.stdout.flush()
     except BrokenPipeError as error:
         raise reader_gone() from error

@@ -28,8 +28,8 @@ class FleetMetrics:
             description="Event seconds due and not simulated yet",
         )
 
-    def called(self, entry: JournalEntry) -> None:
-        """One more call."""
+    def count_call(self, entry: JournalEntry) -> None:
+        """One more call of the API."""
         self._calls.add(1, {"call": entry.call.value, "result": entry.result.value})
 
     def _replicas(self, _: CallbackOptions) -> Iterable[Observation]:

@@ -8,11 +8,11 @@ from headrace.clock import Clock
 
 
 async def paced_seconds(
-    clock: Clock, first_s: int, count: int | None, stop: asyncio.Event, told: Callable[[float], None]
+    clock: Clock, first_s: int, count: int | None, stop: asyncio.Event, note_delay: Callable[[float], None]
 ) -> AsyncIterator[int]:
     """Yields each second after it has passed by `clock`; `count` of them, or until `stop` is set.
 
-    A host that was late is caught up without pauses. `told` gets the seconds that are due and not yet done.
+    A host that was late is caught up without pauses. `note_delay` gets the seconds that are due and not yet done.
     """
     second = first_s
     while not stop.is_set() and (count is None or second < first_s + count):
@@ -21,7 +21,7 @@ async def paced_seconds(
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(stop.wait(), wait_s)
             continue
-        told(max(0.0, clock.now_s() - (second + 1)))
+        note_delay(max(0.0, clock.now_s() - (second + 1)))
         yield second
         second += 1
         await asyncio.sleep(0)  # whoever calls the API gets a turn, also while there is much to catch up

@@ -18,6 +18,7 @@ STEPS = 10
 """Sub-steps of a second. Fixed, so that nothing depends on how fast the host is."""
 
 GATEWAY_WAITING_MAX = 1024
+"""A choice without a source; what comes when so many wait is rejected."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -24,8 +24,6 @@ COUNTS = (
 )
 """The counters of a replica, named as RequestSample's fields."""
 
-GAUGES = ("running", "running_max", "waiting", "kv_cache_usage", "arrived_output_tokens_estimate")
-
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class LatencyColumns:
@@ -99,7 +97,8 @@ class GatewaySecond:
 class SecondOfServing:
     """The second `[second, second + 1)` as replicas and gateway report it; columns are in the order of `replicas`.
 
-    `counts` and `gauges` are keyed by RequestSample's field names (COUNTS, GAUGES), shape (replicas,). `running` and
+    `counts` and `gauges` are keyed by RequestSample's field names, shape (replicas,): COUNTS, and `running`,
+    `running_max`, `waiting`, `kv_cache_usage` and `arrived_output_tokens_estimate`, NaN: unknown. `running` and
     `waiting` are the mean of the readings at the second's two ends, so that their change fits the counts exactly
     wherever in the second a burst falls. A replica that hangs shows what its engine last said, and counts that stand
     still; the second in which it goes on has all that happened meanwhile. `inflight` is the truth.

@@ -24,7 +24,7 @@ class Idle:
     def replica_names(self) -> Iterable[str]:
         return [f"{self.target.target.endpoint}-{number}" for number in range(self.target.target.spec_replicas)]
 
-    def bring_about(self, fault: FaultRequest) -> Refused | None:
+    def inject(self, fault: FaultRequest) -> Refused | None:
         return Refused(error=f"kind: {fault.kind}, allowed: none, these replicas do nothing")
 
 

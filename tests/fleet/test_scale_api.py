@@ -32,7 +32,7 @@ class Plain:
     def replica_names(self) -> Iterable[str]:
         return [f"{self.name}-{number}" for number in range(self.target.target.spec_replicas)]
 
-    def bring_about(self, fault: FaultRequest) -> Refused | None:
+    def inject(self, fault: FaultRequest) -> Refused | None:
         if fault.replica is not None and fault.replica not in self.replica_names:
             return Refused(error=f"replica: '{fault.replica}', allowed: {', '.join(self.replica_names)}")
         self.faults.append(fault)

@@ -61,7 +61,7 @@ class Run:
 
     def fault(self, kind: FaultKind, replica: str | None = None, **changes: Any) -> None:
         request = msgspec.structs.replace(FaultRequest(kind=kind, replica=replica), **changes)
-        assert self.endpoint.bring_about(request) is None
+        assert self.endpoint.inject(request) is None
 
     def of(self, kind: type[Any], records: Sequence[Any] | None = None) -> list[Any]:
         return [record for record in (self.told if records is None else records) if isinstance(record, kind)]

@@ -42,7 +42,7 @@ def test_the_requests_are_the_same_however_many_replicas_there_are() -> None:
     for run in (few, many):
         run.until(30)
     offered = [
-        [row.arrivals + row.rejections for row in run.endpoint.summary.told(0)["seconds"]] for run in (few, many)
+        [row.arrivals + row.rejections for row in run.endpoint.summary.as_object(0)["seconds"]] for run in (few, many)
     ]
     assert offered[0] == offered[1]
     assert few.endpoint.summary.outcomes.ttft_within_slo < many.endpoint.summary.outcomes.ttft_within_slo
@@ -76,7 +76,7 @@ def test_whatever_is_called_requests_are_conserved_and_records_are_true(
                     run.fault(FaultKind(kind) if kind != "mark" else FaultKind.RESUME, serving[number % len(serving)])
         for _ in range(seconds):
             run.until(run.now_s + 1)
-            told = run.endpoint.summary.told()
+            told = run.endpoint.summary.as_object()
             assert told["arrivals"] == sum(told[name] for name in ("completions", "aborted", "errors", "inflight"))
             assert told["first_tokens"] <= told["arrivals"]
     _check_records(run)

@@ -2,11 +2,10 @@
 
 import math
 
-import numpy as np
 import pytest
 
 from simulation.traffic import Arrivals
-from tests.simulation.serving_runs import H100, advance, fleet
+from tests.simulation.serving_runs import advance, fleet, total
 
 
 def alone_s(prompt: int, cached: int, output: int) -> tuple[float, float]:
@@ -40,8 +39,10 @@ def test_a_request_alone_takes_prefill_and_its_steps(prompt: int, cached: int, o
 
 
 def test_the_second_of_two_prompts_waits_for_the_first() -> None:
-    serving = fleet()
-    advance(serving, 0, Arrivals.of([(0.2, 2000, 0, 1, math.inf), (0.21, 1000, 0, 1, math.inf)]))
-    shown = serving.engines.ledger.happened
-    assert shown["completions"].tolist() == [2]
-    assert H100.prefill_s(np.array([2000.0])) > 0.01
+    shown = advance(fleet(), 0, Arrivals.of([(0.2, 2000, 0, 1, math.inf), (0.21, 1000, 0, 1, math.inf)]))
+    first_s, second_s = (alone_s(prompt, 0, 1)[0] for prompt in (2000, 1000))
+    assert first_s > 0.01, "the second comes while the first is under way"
+    assert total([shown], "completions") == 2
+    assert float(shown.latencies["queue_ms"].sums_ms[0]) == pytest.approx((first_s - 0.01) * 1000, rel=1e-6)
+    ttfts_s = first_s + (first_s - 0.01 + second_s)
+    assert float(shown.latencies["ttft_ms"].sums_ms[0]) == pytest.approx(ttfts_s * 1000, rel=1e-6)
