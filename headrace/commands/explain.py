@@ -11,9 +11,9 @@ from headrace.clock import Clock
 from headrace.commands.table_settings import StorageSettings
 from headrace.exit_codes import ExitCode
 from headrace.explain.explanation import as_object, explain, text_lines
-from headrace.explain.find import Places, find_case
-from headrace.explain.moments import FORM, parse_time
-from headrace.explain.wanted import Wanted
+from headrace.explain.selector import DecisionSelector
+from headrace.explain.sources.find import Places, find_case
+from headrace.explain.time_argument import FORM, parse_time
 from headrace.flags import POSITIONAL, new_app, settings_command
 from headrace.kafka_address import ADDRESSES
 from headrace.setting_checks import check
@@ -100,7 +100,7 @@ def explain_decision(settings: ExplainSettings) -> ExitCode:
     """
     now_s = Clock.from_environment().now_s()
     at_s = None if settings.at is None else parse_time(settings.at, now_s)
-    wanted = Wanted(endpoint=settings.endpoint, at_s=at_s, decision_id=settings.decision)
+    wanted = DecisionSelector(endpoint=settings.endpoint, at_s=at_s, decision_id=settings.decision)
     found = find_case(wanted, settings.places)
     explanation = explain(found.case)
     if settings.json_:

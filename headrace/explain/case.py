@@ -1,5 +1,7 @@
 """What an explanation is made of: one decision and the records that belong to it."""
 
+from collections.abc import Sequence
+
 import msgspec
 
 from records.decisions import ScalingDecision
@@ -8,6 +10,13 @@ from records.outcomes import Outcome
 from records.policy import EndpointPolicy
 from records.scaling_memory import ScalingMemory
 from records.signals import EndpointSignal
+
+OUTCOME_WITHIN_S = 7200
+"""How long after a decision its outcomes are looked for."""
+SHOWN_WITHIN_S = 300
+"""How long after a decision the target counts as having followed it."""
+REPEATS_S, REPEATS_MAX = 120, 14
+"""Longer than a decision is repeated, and how many may say the same: the first, and one each tick for 60 s."""
 
 
 class Move(msgspec.Struct, frozen=True, kw_only=True):
@@ -42,6 +51,21 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
     last: Move | None = None
 
 
+def streak(newest_first: Sequence[ScalingDecision]) -> tuple[ScalingDecision, ...]:
+    """The newest decision and those right before it in the chain that say the same, in order. There must be one."""
+    made = [newest_first[0]]
+    for earlier in newest_first[1:]:
+        later = made[-1]
+        if earlier.decision_id != later.previous_id or not _say_the_same(earlier, later):
+            break
+        made.append(earlier)
+    return tuple(reversed(made))
+
+
+def _say_the_same(first: ScalingDecision, second: ScalingDecision) -> bool:
+    return (first.current, first.desired) == (second.current, second.desired)
+
+
 def telling_outcome(outcomes: tuple[Outcome, ...]) -> Outcome | None:
     """The outcome that counts: the first that says applied, else the newest."""
     applied = [outcome for outcome in outcomes if outcome.result is OutcomeResult.APPLIED]
@@ -53,5 +77,4 @@ def is_repeat(case: Case) -> bool:
     if case.last is None:
         return False
     before, decision = case.last.newest, case.decision
-    is_next = before.decision_id == decision.previous_id
-    return is_next and (before.current, before.desired) == (decision.current, decision.desired)
+    return before.decision_id == decision.previous_id and _say_the_same(before, decision)

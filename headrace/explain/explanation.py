@@ -6,13 +6,14 @@ from typing import Any, assert_never
 
 import msgspec
 
-from headrace.explain.bounds import bound_sentences
 from headrace.explain.case import Case, telling_outcome
-from headrace.explain.decided import carried_out_sentences, decided_sentences
-from headrace.explain.otherwise import Computed, Counterfactual, find_otherwise, otherwise_sentences
-from headrace.explain.seen import proposed_sentences, seen_sentences
-from headrace.explain.sentence import Kind, Sentence
-from headrace.explain.words import ID_DIGITS, Times, span
+from headrace.explain.counterfactuals import Computed, Counterfactual, find_otherwise
+from headrace.explain.sentences.bounds import bound_sentences
+from headrace.explain.sentences.decided import carried_out_sentences, decided_sentences
+from headrace.explain.sentences.formatting import ID_DIGITS, Times, span
+from headrace.explain.sentences.observed import proposed_sentences, seen_sentences
+from headrace.explain.sentences.otherwise import otherwise_sentences
+from headrace.explain.sentences.sentence import Kind, Sentence
 
 
 class Explanation(msgspec.Struct, frozen=True, kw_only=True):

@@ -7,7 +7,6 @@ from typing import Any
 import msgspec
 
 from headrace.explain.case import Case
-from headrace.explain.check import Disagreement, Records, check_lines
 from headrace.explain.explanation import as_object, explain
 from records.enums import OutcomeResult
 from records.outcomes import Outcome
@@ -17,6 +16,7 @@ from records.signals import EndpointSignal
 from tests.decisions.test_directions import CASES
 from tests.decisions.test_directions import Case as Tick
 from tests.decisions.ticks import decide, policy_of, settled, signal_of
+from tests.explain.checker.check import Disagreement, Records, check_lines
 
 
 def case_of(policy: EndpointPolicy, signal: EndpointSignal, memory: ScalingMemory, **fields: Any) -> Case:

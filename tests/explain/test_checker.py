@@ -7,10 +7,10 @@ from datetime import UTC
 import pytest
 
 from headrace.explain.case import Case
-from headrace.explain.check import check_lines, check_object, sentences_of
 from headrace.explain.explanation import explain, text_lines
 from tests.decisions.ticks import T0
 from tests.explain.cases import disagreements, records_of, texts, told
+from tests.explain.checker.check import check_lines, check_object, sentences_of
 from tests.explain.whole_cases import GOLDEN, STORIES, down, held, printed, up
 
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 from headrace.explain.case import Case, Move
-from headrace.explain.sentence import Kind
+from headrace.explain.sentences.sentence import Kind
 from records.decisions import Candidate, Floors, ScalingDecision, SkippedTicks
 from records.enums import (
     MetricName,

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from headrace.explain.explanation import explain, text_lines
-from headrace.explain.find import Places, find_case
-from headrace.explain.wanted import Wanted
+from headrace.explain.selector import DecisionSelector
+from headrace.explain.sources.find import Places, find_case
 from sinks.root import TableRoot
 from tests.explain.closed_loop import ClosedLoop, write_tables
 from tests.explain.whole_cases import unnamed
@@ -28,7 +28,7 @@ def tables(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def printed(tables: Path, at_s: int) -> list[str]:
     """What `headrace explain` prints for the decision, forty seconds after it, without where it comes from."""
     places = Places(root=TableRoot(address=str(tables)))
-    found = find_case(Wanted(endpoint="chat", at_s=at_s), places)
+    found = find_case(DecisionSelector(endpoint="chat", at_s=at_s), places)
     return [unnamed(line) for line in text_lines(explain(found.case, UTC), found.case.decision.at_s + 40, UTC)]
 
 

@@ -13,13 +13,11 @@ import msgspec
 import pytest
 
 from headrace.exit_codes import CannotRunError, ExitCode
-from headrace.explain import decision_log
 from headrace.explain.case import Case
-from headrace.explain.check import check_object
 from headrace.explain.explanation import as_object, explain
-from headrace.explain.find import Found, Places, find_case
-from headrace.explain.runs import check_run
-from headrace.explain.wanted import Wanted
+from headrace.explain.selector import DecisionSelector
+from headrace.explain.sources import decision_log
+from headrace.explain.sources.find import Found, Places, find_case
 from headrace.export_logs import EndpointLogs
 from headrace.local_stack import headrace_command
 from records.decisions import ScalingDecision
@@ -27,7 +25,9 @@ from records.enums import ScalingAction
 from records.policy import EndpointPolicy
 from sinks.root import TableRoot
 from tests.conftest import Kafka
+from tests.explain.checker.check import check_object
 from tests.explain.closed_loop import ClosedLoop, write_tables
+from tests.explain.run_check import check_run
 from tests.sinks.deployment import PARTITIONS, Deployment, keep_everything
 from wire.admin import TopicSettings, create_topics
 from wire.codec import encode
@@ -62,7 +62,7 @@ class Line(msgspec.Struct, kw_only=True):
             names=self.deployment.names,
         )
 
-    async def find(self, wanted: Wanted, **which: bool) -> Found:
+    async def find(self, wanted: DecisionSelector, **which: bool) -> Found:
         return await asyncio.to_thread(find_case, wanted, self.places(**which))
 
     async def send(self, first_s: int, end_s: int) -> None:
@@ -125,7 +125,7 @@ async def test_tables_and_kafka_tell_the_same_and_together_more(line: Line) -> N
     moves = [it for it in loop.moves if it.at_s < loop.start_s + KEPT_S]
     holds = [it for it in loop.decisions if it.action is ScalingAction.HOLD and it.at_s < loop.start_s + KEPT_S]
     for decision in (moves[1], moves[-1], holds[-1]):
-        wanted = Wanted(endpoint="chat", at_s=decision.at_s + 4)
+        wanted = DecisionSelector(endpoint="chat", at_s=decision.at_s + 4)
         kept, logged = await line.find(wanted, tables=True), await line.find(wanted, kafka=True)
         assert kept.case.decision == logged.case.decision == decision
         assert told(kept.case) == told(logged.case)
@@ -146,7 +146,7 @@ async def test_tables_and_kafka_tell_the_same_and_together_more(line: Line) -> N
 
 async def check_the_end_of_the_tables(line: Line, decision: ScalingDecision) -> None:
     """Something newer may be on Kafka: it is asked, and what came of the last decision is taken from there."""
-    wanted = Wanted(endpoint="chat", at_s=decision.at_s)
+    wanted = DecisionSelector(endpoint="chat", at_s=decision.at_s)
     found = await line.find(wanted, tables=True, kafka=True)
     assert (found.from_tables, found.from_kafka) == (True, True)
     assert told(found.case) == told((await line.find(wanted, kafka=True)).case)
@@ -156,7 +156,7 @@ async def check_newest(line: Line) -> None:
     """The newest is what the place has; with both it is Kafka's, in the tables' words where they know it."""
     ends = {}
     for which in ({"tables": True}, {"kafka": True}, {"tables": True, "kafka": True}):
-        found = await line.find(Wanted(endpoint="chat"), **which)
+        found = await line.find(DecisionSelector(endpoint="chat"), **which)
         ends[tuple(which)] = found.case.decision
         assert check_object(told(found.case), UTC) == []
     assert ends[("tables",)].at_s < line.loop.start_s + KEPT_S
@@ -166,7 +166,7 @@ async def check_newest(line: Line) -> None:
 async def check_ids(line: Line, decision: ScalingDecision) -> None:
     for which in ({"tables": True}, {"kafka": True}):
         for at_s in (None, decision.at_s + 600):
-            wanted = Wanted(endpoint="chat", decision_id=decision.decision_id[:12], at_s=at_s)
+            wanted = DecisionSelector(endpoint="chat", decision_id=decision.decision_id[:12], at_s=at_s)
             assert (await line.find(wanted, **which)).case.decision == decision
 
 
@@ -174,9 +174,9 @@ async def check_errors(line: Line) -> None:
     first_s, start_s = line.loop.decisions[0].at_s, line.loop.start_s
     for which in ({"tables": True}, {"kafka": True}):
         for wanted, words in (
-            (Wanted(endpoint="chta"), "did you mean chat?"),
-            (Wanted(endpoint="chat", at_s=start_s), f"the first is of {first_s} ("),
-            (Wanted(endpoint="chat", decision_id="0" * 12), "id begins with 000000000000"),
+            (DecisionSelector(endpoint="chta"), "did you mean chat?"),
+            (DecisionSelector(endpoint="chat", at_s=start_s), f"the first is of {first_s} ("),
+            (DecisionSelector(endpoint="chat", decision_id="0" * 12), "id begins with 000000000000"),
         ):
             with pytest.raises(CannotRunError) as raised:
                 await line.find(wanted, **which)
@@ -184,15 +184,15 @@ async def check_errors(line: Line) -> None:
             assert raised.value.code is ExitCode.USAGE
     away = line.places(tables=True)
     away = msgspec.structs.replace(away, access=replace(line.access, bootstrap="127.0.0.1:1"))
-    found = await asyncio.to_thread(find_case, Wanted(endpoint="chat"), away)
+    found = await asyncio.to_thread(find_case, DecisionSelector(endpoint="chat"), away)
     assert found.from_tables
     assert "No Kafka answers at 127.0.0.1:1" in (found.problem or "")
     with pytest.raises(CannotRunError, match="No Kafka answers") as raised:
-        await asyncio.to_thread(find_case, Wanted(endpoint="chat"), msgspec.structs.replace(away, root=None))
+        await asyncio.to_thread(find_case, DecisionSelector(endpoint="chat"), msgspec.structs.replace(away, root=None))
     assert raised.value.code is ExitCode.UNAVAILABLE
     unknown = msgspec.structs.replace(line.places(kafka=True), names=TopicNames("none."))
     with pytest.raises(CannotRunError, match="does not exist") as raised:
-        await asyncio.to_thread(find_case, Wanted(endpoint="chat"), unknown)
+        await asyncio.to_thread(find_case, DecisionSelector(endpoint="chat"), unknown)
     assert raised.value.code is ExitCode.PARTITIONS
 
 
@@ -276,17 +276,19 @@ class CountedLogs(EndpointLogs):
 def test_tables_that_are_not_there_have_a_status(tmp_path: Path) -> None:
     nowhere = Places(root=TableRoot(address=str(tmp_path / "nowhere")))
     with pytest.raises(CannotRunError, match="nowhere") as raised:
-        find_case(Wanted(endpoint="chat"), nowhere)
+        find_case(DecisionSelector(endpoint="chat"), nowhere)
     assert raised.value.code is ExitCode.STORAGE
     with pytest.raises(CannotRunError, match="no table decisions_scaling"):
-        find_case(Wanted(endpoint="chat"), Places(root=TableRoot(address=str(tmp_path))))
+        find_case(DecisionSelector(endpoint="chat"), Places(root=TableRoot(address=str(tmp_path))))
 
 
 def test_what_the_tables_lack_is_left_out(tmp_path: Path) -> None:
     """Only decisions: no signal, no policy, no outcomes, and nothing decided again."""
     loop = ClosedLoop().run(80)
     write_tables(tmp_path, {"decisions.scaling": loop.records["decisions.scaling"]})
-    found = find_case(Wanted(endpoint="chat", at_s=loop.moves[0].at_s), Places(root=TableRoot(address=str(tmp_path))))
+    found = find_case(
+        DecisionSelector(endpoint="chat", at_s=loop.moves[0].at_s), Places(root=TableRoot(address=str(tmp_path)))
+    )
     assert found.case.decision == loop.moves[0]
     assert found.case.signal is None
     assert found.case.policy is None

@@ -5,10 +5,10 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from headrace.explain.checked_words import is_number, is_span
-from headrace.explain.moments import parse_time
-from headrace.explain.words import Times, number, span
+from headrace.explain.sentences.formatting import Times, number, span
+from headrace.explain.time_argument import parse_time
 from records.fields import SECOND_MAX
+from tests.explain.checker.words import is_number, is_span
 
 NOW_S = 1_700_000_000.75
 

@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 
 from headrace.explain.case import Case
-from headrace.explain.sentence import Kind, Sentence, say
-from headrace.explain.words import Times, amount, count, measured, number, printable, span, target_words
+from headrace.explain.sentences.formatting import Times, amount, count, measured, number, printable, span, target_words
+from headrace.explain.sentences.sentence import Kind, Sentence, say
 from records.decisions import Candidate, ScalingDecision
 from records.enums import SupplySource
 from records.signals import DownBlocker, EndpointSignal, SourceSignal

@@ -6,9 +6,9 @@ from typing import Any
 import msgspec
 
 from decisions.chain import policy_hash
-from headrace.explain.case import Case, Move
-from headrace.explain.table_rows import as_record, policy_of, sql_text
-from headrace.explain.wanted import NoDecisionError, Wanted, ambiguous, none_before, unknown_endpoint
+from headrace.explain.case import OUTCOME_WITHIN_S, REPEATS_MAX, REPEATS_S, SHOWN_WITHIN_S, Case, Move, streak
+from headrace.explain.selector import DecisionSelector, NoDecisionError, ambiguous, none_before, unknown_endpoint
+from headrace.explain.sources.table_rows import as_record, policy_of, sql_text
 from records.decisions import ScalingDecision
 from records.enums import ScalingAction
 from records.outcomes import Outcome
@@ -18,18 +18,12 @@ from records.signals import EndpointSignal
 from sinks.catalog import list_tables, query
 from sinks.root import TableRoot, table_name
 
-DECISIONS = table_name("decisions.scaling")
+DECISIONS, POLICIES = table_name("decisions.scaling"), table_name("policies")
 DAY_S = 86_400
 LOOK_BACK_S = 7 * DAY_S
 """How far back the last decision that is no hold is looked for: as long as Kafka keeps decisions."""
 MEMORY_AGE_MAX_S = 3600
 """How much older than a tick the memory before it may be: ticks that were skipped have none of their own."""
-ANSWER_S = 7200
-"""How long after a decision its outcomes, and the target's, are looked for."""
-SHOWN_S = 300
-"""How long after a decision the target counts as having followed it."""
-REPEATS_S, REPEATS_MAX = 120, 14
-"""Longer than a decision is repeated, and how many may say the same: the first, and one each tick for 60 s."""
 
 
 class TableCases:
@@ -41,7 +35,7 @@ class TableCases:
         self._tables = {summary.name: summary for summary in list_tables(root)}
         self._where = f"the tables in {root.address}"
 
-    def find(self, wanted: Wanted) -> ScalingDecision:
+    def find(self, wanted: DecisionSelector) -> ScalingDecision:
         """The decision asked for. Raises NoDecisionError."""
         if DECISIONS not in self._tables:
             raise NoDecisionError(f"{self._where} have no table {DECISIONS}")
@@ -92,7 +86,7 @@ class TableCases:
         rows = self._ask(f"SELECT * FROM {DECISIONS} WHERE endpoint = {sql_text(self._endpoint)} AND {like} LIMIT 9")
         return list({row["decision_id"]: as_record(ScalingDecision, row) for row in rows}.values())
 
-    def _nothing(self, wanted: Wanted) -> NoDecisionError:
+    def _nothing(self, wanted: DecisionSelector) -> NoDecisionError:
         """Says what there is instead."""
         own = f"FROM {DECISIONS} WHERE endpoint = {sql_text(self._endpoint)}"
         (ends,) = self._ask(f"SELECT min(at_s) AS first_s, max(at_s) AS last_s {own}")
@@ -119,10 +113,10 @@ class TableCases:
 
     def _policy(self, decision: ScalingDecision) -> EndpointPolicy | None:
         """The policy with the decision's hash, the newest of those published."""
-        if "policies" not in self._tables:
+        if POLICIES not in self._tables:
             return None
         which = f"endpoint = {sql_text(self._endpoint)} AND NOT deleted ORDER BY at DESC"
-        for row in self._ask(f"SELECT * FROM policies WHERE {which}"):
+        for row in self._ask(f"SELECT * FROM {POLICIES} WHERE {which}"):
             policy = policy_of(row)
             if policy_hash(policy) == decision.policy_hash:
                 return policy
@@ -130,7 +124,7 @@ class TableCases:
 
     def _outcomes(self, decisions: list[ScalingDecision]) -> tuple[Outcome, ...]:
         ids = ", ".join(sql_text(decision.decision_id) for decision in decisions)
-        first_s, last_s = decisions[0].at_s, decisions[-1].at_s + ANSWER_S
+        first_s, last_s = decisions[0].at_s, decisions[-1].at_s + OUTCOME_WITHIN_S
         if all(decision.action is ScalingAction.HOLD for decision in decisions):
             return ()
         rows = self._rows("outcomes", first_s, last_s, "at_s, kafka_offset", where=f"decision_id IN ({ids})")
@@ -141,7 +135,7 @@ class TableCases:
         if decision.action is ScalingAction.HOLD:
             return None
         which = f"spec_replicas = {decision.desired}"
-        first_s, last_s = decision.at_s, decision.at_s + SHOWN_S
+        first_s, last_s = decision.at_s, decision.at_s + SHOWN_WITHIN_S
         rows = self._rows("telemetry.targets", first_s, last_s, "at_s LIMIT 1", "at_s", which)
         return rows[0]["at_s"] if rows else None
 
@@ -175,21 +169,6 @@ class TableCases:
     def _ask(self, sql: str) -> list[dict[str, Any]]:
         rows: list[dict[str, Any]] = query(self._root, sql).to_pylist(maps_as_pydicts="strict")
         return rows
-
-
-def streak(newest_first: list[ScalingDecision]) -> tuple[ScalingDecision, ...]:
-    """The newest decision and those right before it in the chain that say the same, in order. There must be one."""
-    made = newest_first[:1]
-    for earlier in newest_first[1:]:
-        later = made[-1]
-        if earlier.decision_id != later.previous_id or _replicas(earlier) != _replicas(later):
-            break
-        made.append(earlier)
-    return tuple(reversed(made))
-
-
-def _replicas(decision: ScalingDecision) -> tuple[int, int]:
-    return decision.current, decision.desired
 
 
 def _day(at_s: int) -> str:

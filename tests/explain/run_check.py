@@ -9,12 +9,11 @@ from typing import Any
 import msgspec
 
 from decisions.chain import decision_id, policy_hash
-from headrace.explain.case import Case, Move
-from headrace.explain.check import check_object
+from headrace.explain.case import REPEATS_MAX, SHOWN_WITHIN_S, Case, Move, streak
+from headrace.explain.counterfactuals import Computed
 from headrace.explain.explanation import as_object, explain
-from headrace.explain.in_tables import REPEATS_MAX, SHOWN_S, streak
-from headrace.explain.otherwise import Computed
-from headrace.explain.table_rows import as_record, policy_of, sql_text
+from headrace.explain.sources.table_rows import as_record, policy_of, sql_text
+from headrace.explain.sources.tables import DECISIONS
 from records.decisions import ScalingDecision
 from records.fields import TICK_S
 from records.outcomes import Outcome
@@ -23,6 +22,7 @@ from records.scaling_memory import ScalingMemory
 from records.signals import EndpointSignal
 from sinks.catalog import list_tables, query
 from sinks.root import TableRoot, table_name
+from tests.explain.checker.check import check_object
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,7 +67,7 @@ def check_run(root: TableRoot, zone: tzinfo | None = None) -> RunChecked:
 
 
 def _endpoints(root: TableRoot) -> list[str]:
-    rows = query(root, "SELECT DISTINCT endpoint FROM decisions_scaling ORDER BY endpoint").to_pylist()
+    rows = query(root, f"SELECT DISTINCT endpoint FROM {DECISIONS} ORDER BY endpoint").to_pylist()
     return [row["endpoint"] for row in rows]
 
 
@@ -112,7 +112,7 @@ class RunCases:
         return before if before is not None and before.previous_id == decision.previous_id else None
 
     def _shown(self, decision: ScalingDecision) -> int | None:
-        last_s, desired = decision.at_s + SHOWN_S, decision.desired
+        last_s, desired = decision.at_s + SHOWN_WITHIN_S, decision.desired
         shown = (at_s for at_s, spec in self._specs if decision.at_s <= at_s <= last_s and spec == desired)
         return next(shown, None)
 
@@ -124,8 +124,8 @@ class RunCases:
         return Move(decisions=made, outcomes=outcomes, shown_s=self._shown(made[0]))
 
     def _needed_signals(self) -> dict[int, EndpointSignal]:
-        ticks = "at_s IN (SELECT at_s FROM decisions_scaling WHERE endpoint = {0} AND action <> 'hold')"
-        rows = self._rows("signals", ticks.format(sql_text(self._endpoint)))
+        own = f"endpoint = {sql_text(self._endpoint)} AND action <> 'hold'"
+        rows = self._rows("signals", f"at_s IN (SELECT at_s FROM {DECISIONS} WHERE {own})")
         return {row["at_s"]: as_record(EndpointSignal, row) for row in rows}
 
     def _rows(self, topic: str, where: str = "true", order: str = "at_s, kafka_offset") -> list[dict[str, Any]]:

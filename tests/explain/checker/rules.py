@@ -8,8 +8,8 @@ import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from headrace.explain.checked_records import Record, Records
-from headrace.explain.checked_words import (
+from tests.explain.checker.records import Record, Records
+from tests.explain.checker.words import (
     AMOUNT,
     CLOCK,
     NUMBER,

@@ -6,10 +6,9 @@ from typing import TypeVar
 import msgspec
 
 from decisions.chain import policy_hash
-from headrace.explain.case import Case, Move
-from headrace.explain.decision_log import DecisionLog, Logged
-from headrace.explain.in_tables import ANSWER_S, SHOWN_S, streak
-from headrace.explain.wanted import NoDecisionError, Wanted, ambiguous, none_before, unknown_endpoint
+from headrace.explain.case import OUTCOME_WITHIN_S, REPEATS_S, SHOWN_WITHIN_S, Case, Move, streak
+from headrace.explain.selector import DecisionSelector, NoDecisionError, ambiguous, none_before, unknown_endpoint
+from headrace.explain.sources.decision_log import DecisionLog, Logged
 from headrace.export_logs import EndpointLogs
 from headrace.policies.topic import published_policies
 from records.decisions import ScalingDecision
@@ -28,8 +27,6 @@ R = TypeVar("R", bound=msgspec.Struct)
 
 AROUND_S = 60
 """Signals and memories are written with their decision, in one transaction: so far around its time they are read."""
-REPEATS_S = 120
-"""Longer than a decision is repeated."""
 
 
 class KafkaCases:
@@ -42,7 +39,7 @@ class KafkaCases:
         self._names = names
         self._where = f"the topics on {access.bootstrap}"
 
-    async def find(self, wanted: Wanted) -> Logged:
+    async def find(self, wanted: DecisionSelector) -> Logged:
         """The decision asked for. Raises NoDecisionError."""
         if wanted.decision_id is not None:
             found = await self._log.of_id(wanted.decision_id, wanted.at_s)
@@ -74,11 +71,11 @@ class KafkaCases:
         if all(decision.action is ScalingAction.HOLD for decision in decisions):
             return ()
         ids = {decision.decision_id for decision in decisions}
-        first_s, last_s = decisions[0].at_s, decisions[-1].at_s + ANSWER_S
+        first_s, last_s = decisions[0].at_s, decisions[-1].at_s + OUTCOME_WITHIN_S
         found = [outcome async for outcome in self._between("outcomes", Outcome, first_s, last_s)]
         return tuple(outcome for outcome in found if outcome.decision_id in ids)
 
-    async def _nothing(self, wanted: Wanted) -> NoDecisionError:
+    async def _nothing(self, wanted: DecisionSelector) -> NoDecisionError:
         first, last = await self._log.first(), await self._log.newest()
         if first is not None and last is not None:
             return none_before(wanted, first.decision.at_s, last.decision.at_s, self._where)
@@ -112,7 +109,7 @@ class KafkaCases:
     async def _shown(self, decision: ScalingDecision) -> int | None:
         if decision.action is ScalingAction.HOLD:
             return None
-        last_s = decision.at_s + SHOWN_S
+        last_s = decision.at_s + SHOWN_WITHIN_S
         async for target in self._between("telemetry.targets", TargetObserved, decision.at_s, last_s):
             if target.at_s >= decision.at_s and target.spec_replicas == decision.desired:
                 return target.at_s

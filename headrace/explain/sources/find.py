@@ -8,9 +8,9 @@ import msgspec
 
 from headrace.exit_codes import CannotRunError, ExitCode
 from headrace.explain.case import Case, Move
-from headrace.explain.in_kafka import KafkaCases
-from headrace.explain.in_tables import TableCases
-from headrace.explain.wanted import NoDecisionError, Wanted
+from headrace.explain.selector import DecisionSelector, NoDecisionError
+from headrace.explain.sources.kafka import KafkaCases
+from headrace.explain.sources.tables import TableCases
 from headrace.export_logs import EndpointLogs
 from headrace.one_shot import ask_kafka
 from records.decisions import ScalingDecision
@@ -64,7 +64,7 @@ class Found(msgspec.Struct, frozen=True, kw_only=True):
         }
 
 
-def find_case(wanted: Wanted, places: Places) -> Found:
+def find_case(wanted: DecisionSelector, places: Places) -> Found:
     """The case that is asked for: from the tables, and from Kafka where they have nothing newer.
 
     Raises CannotRunError: no such decision (USAGE), no tables (STORAGE), no Kafka (UNAVAILABLE), no topics
@@ -74,13 +74,13 @@ def find_case(wanted: Wanted, places: Places) -> Found:
     decision: ScalingDecision | None = None
     if tables is not None:
         try:
-            decision = _told(lambda: tables.find(wanted))
+            decision = _read(lambda: tables.find(wanted))
         except NoDecisionError as error:
             missing = str(error)
     if tables is not None and decision is not None:
-        is_past = wanted.decision_id is None and _told(lambda: tables.has_later(decision))
+        is_past = wanted.decision_id is None and _read(lambda: tables.has_later(decision))
         if places.access is None or is_past:
-            return Found(case=_told(lambda: tables.case(decision)), from_tables=True, from_kafka=False)
+            return Found(case=_read(lambda: tables.case(decision)), from_tables=True, from_kafka=False)
     if places.access is None:
         raise CannotRunError(missing)
     try:
@@ -88,7 +88,7 @@ def find_case(wanted: Wanted, places: Places) -> Found:
     except (NoDecisionError, CannotRunError) as error:
         if tables is not None and decision is not None:
             problem = str(error) if isinstance(error, CannotRunError) else None
-            return Found(case=_told(lambda: tables.case(decision)), from_tables=True, from_kafka=False, problem=problem)
+            return Found(case=_read(lambda: tables.case(decision)), from_tables=True, from_kafka=False, problem=problem)
         if isinstance(error, CannotRunError):
             raise CannotRunError("\n".join(filter(None, (missing, error.message))), error.code) from error
         raise CannotRunError("\n".join(filter(None, (missing, str(error))))) from error
@@ -100,8 +100,8 @@ def _joined(tables: TableCases | None, decision: ScalingDecision | None, newer: 
     if tables is None:
         return Found(case=newer, from_tables=False, from_kafka=True)
     if decision is not None and decision.at_s > newer.decision.at_s:
-        return Found(case=_told(lambda: tables.case(decision)), from_tables=True, from_kafka=False)
-    kept = _told(lambda: tables.case(newer.decision))
+        return Found(case=_read(lambda: tables.case(decision)), from_tables=True, from_kafka=False)
+    kept = _read(lambda: tables.case(newer.decision))
     return Found(case=merged(kept, newer), from_tables=decision is not None, from_kafka=True)
 
 
@@ -136,7 +136,7 @@ def _both(first: tuple[Outcome, ...], second: tuple[Outcome, ...]) -> tuple[Outc
     return tuple(sorted((*first, *new), key=lambda outcome: outcome.at_s))
 
 
-def _told(read: Callable[[], R]) -> R:
+def _read(read: Callable[[], R]) -> R:
     """What a reading of the tables gives. Raises CannotRunError where they cannot be read."""
     try:
         return read()
@@ -144,12 +144,12 @@ def _told(read: Callable[[], R]) -> R:
         raise CannotRunError(error.message, ExitCode.STORAGE) from error
 
 
-def _open_tables(wanted: Wanted, places: Places) -> TableCases | None:
+def _open_tables(wanted: DecisionSelector, places: Places) -> TableCases | None:
     root = places.root
-    return None if root is None else _told(lambda: TableCases(root, wanted.endpoint))
+    return None if root is None else _read(lambda: TableCases(root, wanted.endpoint))
 
 
-def _ask(wanted: Wanted, places: Places, access: KafkaAccess) -> Case:
+def _ask(wanted: DecisionSelector, places: Places, access: KafkaAccess) -> Case:
     """Raises NoDecisionError, CannotRunError."""
     return ask_kafka(access.bootstrap, _from_kafka(wanted, places.names, access))
 
@@ -160,7 +160,7 @@ def open_logs(endpoint: str, names: TopicNames, access: KafkaAccess) -> Endpoint
     return EndpointLogs(endpoint, names, partial(open_consumer, access, **limits))
 
 
-async def _from_kafka(wanted: Wanted, names: TopicNames, access: KafkaAccess) -> Case:
+async def _from_kafka(wanted: DecisionSelector, names: TopicNames, access: KafkaAccess) -> Case:
     logs = open_logs(wanted.endpoint, names, access)
     cases = KafkaCases(logs, access, names)
     try:

@@ -2,8 +2,8 @@
 
 import re
 
-from headrace.explain.check_rules import METRIC, Found, Rules, number, registrar, told_metric, unless
-from headrace.explain.checked_records import Records
+from tests.explain.checker.records import Records
+from tests.explain.checker.rules import METRIC, Found, Rules, number, registrar, told_metric, unless
 
 RULES: Rules = []
 rule = registrar(RULES)

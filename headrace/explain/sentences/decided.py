@@ -3,9 +3,9 @@
 from typing import assert_never
 
 from headrace.explain.case import Case, Move, is_repeat, telling_outcome
-from headrace.explain.reasons import reason_sentence
-from headrace.explain.sentence import Kind, Numbers, Sentence, say
-from headrace.explain.words import ID_DIGITS, Times, count, number, printable, span
+from headrace.explain.sentences.formatting import ID_DIGITS, Times, count, number, printable, span
+from headrace.explain.sentences.reasons import reason_sentence
+from headrace.explain.sentences.sentence import Kind, Numbers, Said, Sentence, say
 from records.decisions import ScalingDecision, Victim
 from records.enums import Mode, OutcomeResult, ScalingAction
 from records.outcomes import Outcome
@@ -132,7 +132,7 @@ def _last(case: Case, times: Times) -> Sentence:
     return Sentence(kind=Kind.LAST, text=text, numbers=told | numbers)
 
 
-def _fate(move: Move, times: Times) -> tuple[str, Numbers]:
+def _fate(move: Move, times: Times) -> Said:
     """What came of it, by an actuator's word or by what the target showed."""
     outcome = telling_outcome(move.outcomes)
     shown: Numbers = {} if move.shown_s is None else {"shown_s": move.shown_s}

@@ -11,6 +11,7 @@ from aiokafka import ConsumerRecord
 
 from headrace.export_logs import EndpointLogs
 from records.decisions import ScalingDecision
+from records.fields import SECOND_MAX
 from wire.codec import DecodeError, decode
 
 TOPIC = "decisions.scaling"
@@ -18,6 +19,8 @@ STRETCH = 2_000
 """Offsets that are read to find a decision in order; where it lies farther, its place is found by halving."""
 READ_MAX = 50_000
 """Offsets that are read backwards for one that may not be there: hours of a partition with a dozen endpoints."""
+NEAR_S = 1800
+"""How far before and after a time an id is looked for."""
 SLACK_S = 60
 """How much earlier than a time reading begins: endpoints of one partition do not tick at the same moment."""
 
@@ -65,17 +68,17 @@ class DecisionLog:
         return None
 
     async def of_id(self, beginning: str, at_s: int | None) -> list[Logged]:
-        """Those whose id begins so: within an hour of `at_s`, or among the last READ_MAX offsets."""
+        """Those whose id begins so: within NEAR_S of `at_s`, or among the last READ_MAX offsets."""
         if at_s is None:
             return [
                 it async for it in self.backwards(await self._end()) if it.decision.decision_id.startswith(beginning)
             ]
-        near = await self.up_to(at_s + 1800)
+        near = await self.up_to(at_s + NEAR_S)
         if near is None:
             return []
         matching = []
         async for it in self.backwards(near.offset + 1):
-            if it.decision.at_s < at_s - 1800:
+            if it.decision.at_s < at_s - NEAR_S:
                 break
             if it.decision.decision_id.startswith(beginning):
                 matching.append(it)
@@ -99,7 +102,7 @@ class DecisionLog:
             yield logged
 
     async def _end(self) -> int:
-        return await self._logs.offset_at(TOPIC, float(2**40))
+        return await self._logs.offset_at(TOPIC, float(SECOND_MAX))
 
     async def _halve(self, low: int, high: int, at_s: int) -> int:
         """An offset at most STRETCH before the first message, of any endpoint, whose tick is later than `at_s`."""

@@ -10,7 +10,7 @@ from headrace.nearest import nearest
 NAMES_SHOWN = 10
 
 
-class Wanted(msgspec.Struct, frozen=True, kw_only=True):
+class DecisionSelector(msgspec.Struct, frozen=True, kw_only=True):
     """The newest decision of `endpoint` up to `at_s` (null: of all), or the one whose id begins with `decision_id`."""
 
     endpoint: str
@@ -34,7 +34,7 @@ def unknown_endpoint(endpoint: str, known: Collection[str], where: str) -> NoDec
     return NoDecisionError(f"{where} hold no decision of {endpoint}; they do of {', '.join(names[:NAMES_SHOWN])}{more}")
 
 
-def none_before(wanted: Wanted, first_s: int, last_s: int, where: str) -> NoDecisionError:
+def none_before(wanted: DecisionSelector, first_s: int, last_s: int, where: str) -> NoDecisionError:
     """Says from when to when there are some."""
     range_text = f"the first is of {_utc(first_s)}, the last of {_utc(last_s)}"
     if wanted.decision_id is not None:
@@ -45,7 +45,7 @@ def none_before(wanted: Wanted, first_s: int, last_s: int, where: str) -> NoDeci
     return NoDecisionError(f"{where} hold no decision of {wanted.endpoint}{before}; {range_text}")
 
 
-def ambiguous(wanted: Wanted, ids: Collection[str]) -> NoDecisionError:
+def ambiguous(wanted: DecisionSelector, ids: Collection[str]) -> NoDecisionError:
     """A beginning that several ids share."""
     found = ", ".join(sorted(ids)[:NAMES_SHOWN])
     return NoDecisionError(f"several ids of {wanted.endpoint} begin with {wanted.decision_id}: {found}")

@@ -2,25 +2,22 @@
 
 from typing import assert_never
 
-from headrace.explain.asks import decided_by
+from headrace.explain.candidates import decided_by
 from headrace.explain.case import Case
-from headrace.explain.sentence import Kind, Numbers, Sentence
-from headrace.explain.told import Told, told_by
-from headrace.explain.words import Times, measured
+from headrace.explain.detail import DetailFacts, facts_in_detail
+from headrace.explain.sentences.formatting import Times, measured
+from headrace.explain.sentences.sentence import Kind, Numbers, Said, Sentence
 from records.decisions import ScalingDecision
 from records.enums import ScalingAction, ScalingReason, ValueState
-
-Said = tuple[str, Numbers]
-"""Words, and the numbers in them."""
 
 
 def reason_sentence(case: Case, times: Times) -> Sentence:
     decision = case.decision
-    text, numbers = _words(decision, told_by(decision), times)
+    text, numbers = _words(decision, facts_in_detail(decision), times)
     return Sentence(kind=Kind.REASON, text=f"Reason {decision.reason.value}: {text}.", numbers=numbers)
 
 
-def _words(decision: ScalingDecision, told: Told, times: Times) -> Said:
+def _words(decision: ScalingDecision, told: DetailFacts, times: Times) -> Said:
     """Each reason's words; those that need more than one line have a function of their own."""
     supply, floors = decision.supply, decision.floors
     match decision.reason:
@@ -109,7 +106,7 @@ def _values(decision: ScalingDecision, states: tuple[ValueState, ...], words: st
     return f"{', '.join(found)}; {words}" if found else words
 
 
-def _stabilising(told: Told, times: Times) -> Said:
+def _stabilising(told: DetailFacts, times: Times) -> Said:
     if told.needed is not None:
         needed = told.needed
         numbers: Numbers = {"needed": needed.replicas, "needed_at_s": needed.at_s, "window_s": needed.window_s}
@@ -121,7 +118,7 @@ def _stabilising(told: Told, times: Times) -> Said:
     return "the long window still asks for as many as there are", {}
 
 
-def _target_changed(decision: ScalingDecision, told: Told) -> Said:
+def _target_changed(decision: ScalingDecision, told: DetailFacts) -> Said:
     current, before = decision.current, told.changed_from
     if before is None:
         return f"someone else changed the target to {current}, and that is the new start", {"current": current}
@@ -129,7 +126,7 @@ def _target_changed(decision: ScalingDecision, told: Told) -> Said:
     return text, {"changed_from": before, "current": current}
 
 
-def _manual(decision: ScalingDecision, told: Told, times: Times) -> Said:
+def _manual(decision: ScalingDecision, told: DetailFacts, times: Times) -> Said:
     current, until_s = decision.current, told.respected_until_s
     if until_s is None:
         return f"someone else set {current}, which is respected", {"current": current}

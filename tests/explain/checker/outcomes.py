@@ -3,9 +3,10 @@
 import math
 import re
 
-from headrace.explain.check_rules import MOVE, Found, Rules, moment, move, number, registrar, span, unless
-from headrace.explain.checked_records import Record, Records
-from headrace.explain.checked_words import CLOCK, SPAN, metric_words, plain
+from records.fields import TICK_S
+from tests.explain.checker.records import Record, Records
+from tests.explain.checker.rules import MOVE, Found, Rules, moment, move, number, registrar, span, unless
+from tests.explain.checker.words import CLOCK, SPAN, metric_words, plain
 
 RULES: Rules = []
 rule = registrar(RULES)
@@ -165,7 +166,7 @@ def reckoned(word: str, records: Records) -> int | None:
     decision, policy = records.decision, records.policy
     if policy is None or decision["action"] != "scale_up" or decision["reason"] != "metric":
         return None
-    if policy["scaleUp"]["everySeconds"] != 5:
+    if policy["scaleUp"]["everySeconds"] != TICK_S:
         return None
     metrics = [it for it in records.short_window if _word(it) != word]
     asked, current = records.most_asked(metrics), decision["current"]

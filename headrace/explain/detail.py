@@ -20,7 +20,7 @@ class Needed(msgspec.Struct, frozen=True, kw_only=True):
     window_s: int
 
 
-class Told(msgspec.Struct, frozen=True, kw_only=True):
+class DetailFacts(msgspec.Struct, frozen=True, kw_only=True):
     """`next_cycle_s`: the next tick at which a step may be made; `respected_until_s`: until when a count that someone
     else set stays; `changed_from`: the spec before someone else changed it. UNIX seconds; null where not told."""
 
@@ -30,9 +30,9 @@ class Told(msgspec.Struct, frozen=True, kw_only=True):
     changed_from: int | None = None
 
 
-def told_by(decision: ScalingDecision) -> Told:
+def facts_in_detail(decision: ScalingDecision) -> DetailFacts:
     needed = _NEEDED.search(decision.detail)
-    return Told(
+    return DetailFacts(
         needed=None if needed is None else Needed(**{name: int(text) for name, text in needed.groupdict().items()}),
         next_cycle_s=_number(_CYCLE, "at_s", decision),
         respected_until_s=_number(_RESPECTED, "at_s", decision),

@@ -4,9 +4,9 @@ import math
 import re
 from collections.abc import Callable
 
-from headrace.explain.check_rules import METRIC, Found, Rules, moment, number, registrar, told_metric, unless
-from headrace.explain.checked_records import Records
-from headrace.explain.checked_words import CLOCK, NUMBER, metric_words
+from tests.explain.checker.records import Records
+from tests.explain.checker.rules import METRIC, Found, Rules, moment, number, registrar, told_metric, unless
+from tests.explain.checker.words import CLOCK, NUMBER, metric_words
 
 RULES: Rules = []
 rule = registrar(RULES)

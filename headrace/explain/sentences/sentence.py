@@ -29,6 +29,8 @@ class Kind(StrEnum):
 
 
 Numbers = dict[str, float | int]
+Said = tuple[str, Numbers]
+"""Words, and the numbers in them."""
 
 
 class Sentence(msgspec.Struct, frozen=True, kw_only=True):

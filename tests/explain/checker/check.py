@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from datetime import tzinfo
 from typing import Any
 
-from headrace.explain import check_holds, check_outcomes, check_reasons, check_rules
-from headrace.explain.checked_records import Records
+from tests.explain.checker import holds, outcomes, reasons, rules
+from tests.explain.checker.records import Records
 
 __all__ = ["Disagreement", "Records", "check_lines", "check_object", "sentences_of"]
 
-RULES = (*check_rules.RULES, *check_reasons.RULES, *check_holds.RULES, *check_outcomes.RULES)
+RULES = (*rules.RULES, *reasons.RULES, *holds.RULES, *outcomes.RULES)
 
 SAID_ONCE = frozenset({"seen", "proposed", "otherwise"})
 """Kinds of which no two sentences are alike."""

@@ -3,15 +3,13 @@
 from typing import assert_never
 
 from decisions.limits import least_after_down, most_after_up
-from headrace.explain.asks import decided_by, has_no_load, largest, up_candidates
+from headrace.explain.candidates import decided_by, has_no_load, largest, up_candidates
 from headrace.explain.case import Case
-from headrace.explain.sentence import Kind, Numbers, Sentence
-from headrace.explain.told import told_by
-from headrace.explain.words import Times, measured, number
+from headrace.explain.detail import facts_in_detail
+from headrace.explain.sentences.formatting import Times, measured, number
+from headrace.explain.sentences.sentence import Kind, Numbers, Said, Sentence
 from records.decisions import Candidate, ScalingDecision
 from records.enums import ScalingAction, ScalingBound
-
-Said = tuple[str, Numbers]
 
 
 def bound_sentences(case: Case, times: Times) -> list[Sentence]:
@@ -97,7 +95,7 @@ def _still_under_way(decision: ScalingDecision) -> Said:
 
 
 def _stabilisation(decision: ScalingDecision, times: Times) -> Said:
-    told, decider = told_by(decision), decided_by(decision)
+    told, decider = facts_in_detail(decision), decided_by(decision)
     if told.needed is not None:
         needed = told.needed
         text = f"{needed.replicas} were needed at {times.short(needed.at_s)}, within the last {needed.window_s} s"
