@@ -39,7 +39,7 @@ def collect(*arguments: str, **environment: str) -> subprocess.CompletedProcess[
         [*COMMAND, *arguments],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=100,
         check=False,
         env={**ENVIRONMENT, **environment},
     )
@@ -152,7 +152,7 @@ async def read_samples(access: KafkaAccess, names: TopicNames, output_tokens: in
         consumer.assign(parts)
         await consumer.seek_to_beginning()
         found: list[Any] = []
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(60):
             while sum(decoded(message).output_tokens or 0 for message in found) < output_tokens:
                 found.append(await consumer.getone())
         while rest := await consumer.getmany(timeout_ms=500):
@@ -211,7 +211,7 @@ async def test_live_engines_through_kafka_and_a_stop_in_order(
             samples = [decoded(message) for message in await read_samples(access, names, counts.output_tokens)]
         finally:
             collecting.send_signal(signal.SIGTERM)
-            _, said = await asyncio.to_thread(collecting.communicate, timeout=20)
+            _, said = await asyncio.to_thread(collecting.communicate, timeout=60)
     assert collecting.returncode == 0, said.decode()
     assert counts.completed == counts.planned
     assert sum(sample.output_tokens or 0 for sample in samples) == counts.output_tokens
@@ -226,7 +226,7 @@ def started(*arguments: str) -> subprocess.Popen[bytes]:
 
 async def ready(health_file: Path, process: subprocess.Popen[bytes]) -> None:
     """Wait until /readyz answers 200: an engine was asked and Kafka took a sample."""
-    async with asyncio.timeout(30), aiohttp.ClientSession() as session:
+    async with asyncio.timeout(60), aiohttp.ClientSession() as session:
         status = 0
         while status != 200:
             assert process.poll() is None

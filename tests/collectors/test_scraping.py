@@ -34,7 +34,7 @@ async def serving(metrics: Handler, health: Handler | None = None) -> AsyncItera
         await runner.cleanup()
 
 
-async def asked(url: str, path: Path = Path.METRICS, timeout_s: float = 5.0, api_key: str | None = None) -> Answer:
+async def asked(url: str, path: Path = Path.METRICS, timeout_s: float = 30.0, api_key: str | None = None) -> Answer:
     async with open_scraper(ScrapeSettings(timeout_s=timeout_s, api_key=api_key), Clock()) as scraper:
         return await scraper.ask(url, path)
 

@@ -58,7 +58,7 @@ def run(tmp_path: Path) -> Iterator[Run]:
 
 
 def address(tmp_path: Path) -> str:
-    deadline_s = time.monotonic() + 30
+    deadline_s = time.monotonic() + 60
     while not (tmp_path / "health").exists():
         assert time.monotonic() < deadline_s
         asyncio.run(asyncio.sleep(0.05))
@@ -67,7 +67,7 @@ def address(tmp_path: Path) -> str:
 
 def get(url: str) -> tuple[int, str]:
     try:
-        with urllib.request.urlopen(url, timeout=5) as answer:
+        with urllib.request.urlopen(url, timeout=30) as answer:
             return answer.status, answer.read().decode()
     except urllib.error.HTTPError as error:
         return error.code, error.read().decode()
@@ -85,7 +85,7 @@ def test_health_readiness_and_metrics_are_served_where_the_file_says(run: Run, t
     assert "process_resident_memory_bytes" in exposed
 
     process.send_signal(signal.SIGTERM)
-    _, logged = process.communicate(timeout=20)
+    _, logged = process.communicate(timeout=60)
     assert process.returncode == ExitCode.OK
     events = [json.loads(line)["event"] for line in logged.splitlines()]
     assert events == ["health_served", "stop_asked", "process_ended"]
@@ -100,13 +100,13 @@ def test_a_second_interrupt_ends_a_process_that_does_not_stop(run: Run, tmp_path
     assert process.stderr is not None
     assert "stop_asked" in next(line for line in process.stderr if "stop_asked" in line)
     process.send_signal(signal.SIGINT)
-    process.wait(20)
+    process.wait(60)
     assert process.returncode == ExitCode.INTERRUPTED
 
 
 def test_a_users_mistake_ends_it_with_its_message_and_code(run: Run) -> None:
     process = run("async def main(process):\n    raise CannotRunError('no such thing', ExitCode.PARTITIONS)\n")
-    _, logged = process.communicate(timeout=20)
+    _, logged = process.communicate(timeout=60)
     assert process.returncode == ExitCode.PARTITIONS
     assert "no such thing" in logged.splitlines()
     assert "Traceback" not in logged
@@ -114,7 +114,7 @@ def test_a_users_mistake_ends_it_with_its_message_and_code(run: Run) -> None:
 
 def test_a_bug_of_ours_is_logged_with_its_traceback(run: Run) -> None:
     process = run("async def main(process):\n    raise KeyError('oops')\n")
-    _, logged = process.communicate(timeout=20)
+    _, logged = process.communicate(timeout=60)
     assert process.returncode == ExitCode.BUG
     failed = next(json.loads(line) for line in logged.splitlines() if "process_failed" in line)
     assert "KeyError: 'oops'" in failed["exception"]
@@ -126,7 +126,7 @@ def test_a_taken_port_is_named(run: Run) -> None:
         other.listen()
         port = other.getsockname()[1]
         process = run(WAITS, HEADRACE_HEALTH_PORT=str(port))
-        _, logged = process.communicate(timeout=20)
+        _, logged = process.communicate(timeout=60)
     assert process.returncode == ExitCode.UNAVAILABLE
     assert f"--health-port: 127.0.0.1:{port} cannot be used" in logged
 
@@ -146,6 +146,6 @@ async def main(process):
     assert process.stdout is not None
     process.stdout.readline()
     process.send_signal(signal.SIGINT)
-    told, _ = process.communicate(timeout=20)
+    told, _ = process.communicate(timeout=60)
     assert process.returncode == ExitCode.OK
     assert told == "cleaned up\n"

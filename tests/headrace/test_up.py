@@ -69,9 +69,9 @@ def test_everything_runs_and_ctrl_c_ends_it_and_tells_where_the_data_is(start: S
     assert list(published) == ["chat"]
 
     process.send_signal(signal.SIGINT)
-    output, _ = process.communicate(timeout=60)
+    output, _ = process.communicate(timeout=120)
     assert process.returncode == ExitCode.OK
-    assert psutil.wait_procs(children, timeout=10)[1] == []
+    assert psutil.wait_procs(children, timeout=60)[1] == []
     data = tmp_path / "data"
     assert output.splitlines() == [f"data: {data}", f"logs: {data / 'logs'}", f"tables: {data / 'tables'}"]
 
@@ -82,9 +82,9 @@ def test_a_killed_worker_ends_all_with_its_name_and_log(start: Start, tmp_path: 
     children = psutil.Process(process.pid).children(recursive=True)
     worker = next(child for child in children if "worker" in child.cmdline())
     worker.kill()
-    process.communicate(timeout=60)
+    process.communicate(timeout=120)
     assert process.returncode == ExitCode.CHILD_ENDED
-    assert psutil.wait_procs(children, timeout=10)[1] == []
+    assert psutil.wait_procs(children, timeout=60)[1] == []
     log = tmp_path / "data" / "logs" / "worker-0.log"
     assert f"worker-0 ended unexpectedly with signal SIGKILL; its log: {log}" in (tmp_path / "stderr").read_text()
 
@@ -94,7 +94,7 @@ def test_a_wrong_policy_starts_nothing(start: Start, tmp_path: Path) -> None:
     policies.mkdir()
     (policies / "chat.yaml").write_text(SMALL.replace("minReplicas: 1", "minReplicas: 9"))
     process = start("--policies", str(policies))
-    process.communicate(timeout=60)
+    process.communicate(timeout=120)
     assert process.returncode == ExitCode.USAGE
     assert "chat.yaml:3: minReplicas: 9" in (tmp_path / "stderr").read_text()
     assert not (tmp_path / "data").exists()

@@ -84,7 +84,7 @@ async def test_records_arrive_in_order_in_the_partition_of_their_key(kafka: Kafk
     names = await topics_on(access, kafka.prefix())
     async with running(access, names) as producer:
         assert all(producer.send(sample(index)) for index in range(5000))
-        assert await producer.flush(30)
+        assert await producer.flush(60)
         assert producer.counts == ProducerCounts(sent=5000)
     received = await read_all(access, names)
     by_endpoint: dict[str, list[int]] = {}
@@ -105,7 +105,7 @@ async def test_frames_hold_rows_of_one_partition(kafka: Kafka) -> None:
     async with running(access, names, frames=True) as producer:
         for record in sent:
             producer.send(record)
-        assert await producer.flush(30)
+        assert await producer.flush(60)
         assert producer.counts == ProducerCounts(sent=3000)
     rows = messages_seen = 0
     for partition, messages in (await read_all(access, names)).items():
@@ -131,7 +131,7 @@ async def test_a_message_above_the_topics_limit_is_refused_and_counted(kafka: Ka
         async with running(access, names, frames=frames) as producer:
             assert producer.send(large) is frames
             assert producer.send(small)
-            assert await producer.flush(30)
+            assert await producer.flush(60)
             assert producer.counts == ProducerCounts(sent=1, too_large=1)
 
 
@@ -143,7 +143,7 @@ async def test_what_the_broker_refuses_is_dropped_alone(kafka: Kafka) -> None:
         for index in range(20):
             text = random_text(6_000, index) if index == 7 else None
             producer.send(RequestLog(request_id=f"r{index}", at_ms=1, endpoint="e", request=text))
-        assert await producer.flush(30)
+        assert await producer.flush(60)
         assert producer.counts == ProducerCounts(sent=19, too_large=1)
     received = await read_all(access, names, "inference.requests")
     seen = {json.loads(message.value)["request_id"] for messages in received.values() for message in messages}
@@ -188,9 +188,11 @@ async def test_stopping_while_the_broker_is_away_counts_what_is_left(
         producer.send(sample(0))
         assert await producer.flush()
     broker.kill()
-    for number, producer in enumerate(producers):
+    for producer in producers:
         producer.send(sample(1))
-        assert not await producer.stop(timeout_s=0.15 + 0.02 * number)
+    stops = [producer.stop(timeout_s=0.15 + 0.2 * number) for number, producer in enumerate(producers)]
+    assert not any(await asyncio.gather(*stops))
+    for producer in producers:
         assert producer.counts == ProducerCounts(sent=1, unsent=1)
     gc.collect()
     # Neither a traceback nor a future whose failure nobody took.
@@ -229,7 +231,7 @@ async def test_other_threads_may_send(kafka: Kafka) -> None:
         for thread in threads:
             thread.start()
         await asyncio.gather(*(asyncio.to_thread(thread.join) for thread in threads))
-        assert await producer.flush(30)
+        assert await producer.flush(60)
         assert producer.counts == ProducerCounts(sent=2000)
     runs = [
         run

@@ -90,7 +90,7 @@ class Pipeline:
             found[signal.endpoint].append(signal.at_s)
         return dict(found)
 
-    async def until_decided(self, endpoints: Iterable[str], tick_s: int, within_s: float = 60.0) -> None:
+    async def until_decided(self, endpoints: Iterable[str], tick_s: int, within_s: float = 90.0) -> None:
         """Wait until every endpoint has a decision of this tick (or a later one)."""
         wanted = set(endpoints)
         async with asyncio.timeout(within_s), open_consumer(self.access) as consumer:
@@ -175,14 +175,14 @@ class WorkerProcess:
     def send_signal(self, number: int) -> None:
         self._process.send_signal(number)
 
-    async def stopped(self, within_s: float = 60.0) -> None:
+    async def stopped(self, within_s: float = 90.0) -> None:
         """Wait until it has been stopped by SIGSTOP."""
         async with asyncio.timeout(within_s):
             while psutil.Process(self.pid).status() != psutil.STATUS_STOPPED:
                 assert self._process.poll() is None, self.said
                 await asyncio.sleep(0.05)
 
-    async def ended(self, within_s: float = 60.0) -> int:
+    async def ended(self, within_s: float = 90.0) -> int:
         """Wait for its end; the exit status, negative for a signal."""
         return await asyncio.to_thread(self._process.wait, within_s)
 
