@@ -44,9 +44,9 @@ class DemoRun:
     def interrupt(self) -> None:
         self.process.send_signal(signal.SIGINT)
 
-    def end(self) -> int:
+    def end(self, timeout_s: float = END_S) -> int:
         """Read to the end; the exit status."""
-        rest, _ = self.process.communicate(timeout=END_S)
+        rest, _ = self.process.communicate(timeout=timeout_s)
         self.lines += rest.splitlines()
         return self.process.returncode
 
