@@ -1,6 +1,7 @@
 """Workers, sink and broker killed again and again under load: no tick is missing or doubled, no row either.
 
-Afterwards the run is exported and replayed: the workers' own decisions come out again, ids included.
+What every run of the tests does of it is in test_closed_loop.py; here there are bad messages too. Afterwards the run is
+exported and replayed: the workers' own decisions come out again, ids included.
 """
 
 import asyncio
@@ -179,6 +180,7 @@ def killable_broker(broker_factory: BrokerFactory) -> EmbeddedBroker:
 
 
 @pytest.mark.kafka
+@pytest.mark.slow
 @pytest.mark.timeout(300)
 async def test_each_process_is_killed_once(killable_broker: EmbeddedBroker, tmp_path: Path) -> None:
     assert await run(killable_broker, tmp_path, workers=2, rounds=1, seed=1) >= 5
