@@ -35,7 +35,7 @@ class TickMaker:
         window = self.windows.of(state.endpoint)
         signal = make_signal(state, window, moment, tick)
         decisions = self._decide(state, signal)
-        state.next_tick, state.has_ticked = tick + TICK_S, True
+        state.next_tick, state.has_ticked, state.outcome_is_news = tick + TICK_S, True, False
         memory = state.memory(tick, moment, window.requests.lasting_epochs(state.endpoint))
         self.windows.keep(state)
         return TickEffects(endpoint=state.endpoint, at_s=tick, signal=signal, decisions=decisions, memory=memory)

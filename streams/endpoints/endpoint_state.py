@@ -6,6 +6,7 @@ import msgspec
 
 from decisions.applied import names_decision
 from decisions.chain import policy_hash
+from records.enums import OutcomeResult
 from records.epoch_memory import EpochSeen
 from records.memory import CatchUp, ControllerMemory
 from records.outcomes import Outcome
@@ -39,8 +40,8 @@ class EndpointState:
     """See the module's text. `next_tick` is null before the endpoint's first record, and `has_ticked` false before its
     first tick: until then each record may bring an earlier one.
 
-    `restored` has, by topic, the offset below which records were read before this process was born: they fill the
-    windows and nothing else. `floor_s` is the processing time of the last tick made then.
+    `outcome_is_news`: no tick has seen it yet. `restored` has, by topic, the offset below which records were read
+    before this process was born: they fill the windows and nothing else. `floor_s` is the processing time of the last tick made then.
     """
 
     endpoint: str
@@ -51,6 +52,7 @@ class EndpointState:
     supply: SupplyState = field(default_factory=SupplyState)
     target: TargetMemory | None = None
     outcome: ObservedOutcome | None = None
+    outcome_is_news: bool = False
     sources: EndpointSources = field(default_factory=EndpointSources)
     scaling: ScalingMemory = field(default_factory=ScalingMemory)
     catch_up: CatchUp | None = None
@@ -150,10 +152,19 @@ class EndpointState:
         )
 
     def observe_outcome(self, outcome: Outcome) -> bool:
-        """Take an Outcome as read; False if it speaks of no decision of this endpoint that is remembered."""
+        """Take an Outcome as read; False if it speaks of no decision of this endpoint that is remembered.
+
+        The newest counts. But one that says `applied` is not lost to another that does not, whichever came first of
+        two between ticks, or of two actuators whose clocks differ.
+        """
         if outcome.decision_topic != SCALING_TOPIC or not names_decision(self.scaling, outcome.decision_id):
             return False
-        if self.outcome is None or outcome.at_s >= self.outcome.at_s:
+        known, is_applied = self.outcome, outcome.result is OutcomeResult.APPLIED
+        counts = known is None or outcome.at_s >= known.at_s
+        if known is not None and is_applied != (known.result is OutcomeResult.APPLIED):
+            counts = is_applied or (counts and not self.outcome_is_news)
+        if counts:
+            self.outcome_is_news = True
             self.outcome = ObservedOutcome(
                 decision_id=outcome.decision_id,
                 result=outcome.result,
