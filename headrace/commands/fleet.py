@@ -17,10 +17,10 @@ from headrace.flags import new_app, settings_command
 from headrace.fleet.journal_file import JournalFile
 from headrace.fleet.metrics import FleetMetrics
 from headrace.fleet.pacing import paced_seconds
+from headrace.fleet.scenario_file import load_scenario
 from headrace.fleet.server import ApiPlace, served
 from headrace.process import Process, run_process
 from headrace.producer_watch import watch_producer
-from headrace.scenario_file import load_scenario
 from headrace.settings import KafkaSettings, ProcessSettings
 from simulation.fleet import Fleet
 from simulation.journal import Journal, JournalEntry

@@ -7,7 +7,7 @@ from records.fields import SECOND_MAX
 
 FORM = "UNIX seconds, 2026-03-29T08:00:00+02:00 (without a zone: UTC), or so long ago: -90s, -10m, -1h30m, -2d"
 
-_AGO = re.compile(r"-(?:(?P<d>\d+)d)?(?:(?P<h>\d+)h)?(?:(?P<m>\d+)m)?(?:(?P<s>\d+)s?)?", re.ASCII)
+_AGO = re.compile(r"-(?:(?P<d>\d{1,9})d)?(?:(?P<h>\d{1,9})h)?(?:(?P<m>\d{1,9})m)?(?:(?P<s>\d{1,12})s?)?", re.ASCII)
 _UNITS_S = {"d": 86_400, "h": 3600, "m": 60, "s": 1}
 _SECONDS = re.compile(r"\d+(\.\d*)?", re.ASCII)
 

@@ -13,8 +13,6 @@ import msgspec
 import pytest
 
 from headrace.exit_codes import CannotRunError, ExitCode
-from headrace.explain.case import Case
-from headrace.explain.explanation import as_object, explain
 from headrace.explain.selector import DecisionSelector
 from headrace.explain.sources import decision_log
 from headrace.explain.sources.find import Found, Places, find_case
@@ -25,6 +23,7 @@ from records.enums import ScalingAction
 from records.policy import EndpointPolicy
 from sinks.root import TableRoot
 from tests.conftest import Kafka
+from tests.explain.cases import told
 from tests.explain.checker.check import check_object
 from tests.explain.closed_loop import ClosedLoop, write_tables
 from tests.explain.run_check import check_run
@@ -112,11 +111,6 @@ async def line(kafka: Kafka, tmp_path: Path) -> Line:
     await keep_everything(made.deployment.plan(topics=KEPT))
     await made.send(loop.start_s + KEPT_S, loop.start_s + 300)
     return made
-
-
-def told(case: Case) -> dict[str, Any]:
-    plain: dict[str, Any] = msgspec.to_builtins(as_object(explain(case, UTC), {}))
-    return plain
 
 
 @pytest.mark.kafka

@@ -4,7 +4,10 @@ from datetime import UTC
 from zoneinfo import ZoneInfo
 
 import pytest
+from typer.testing import CliRunner
 
+from headrace.commands.explain import app
+from headrace.exit_codes import CannotRunError
 from headrace.explain.sentences.formatting import Times, number, span
 from headrace.explain.time_argument import parse_time
 from records.fields import SECOND_MAX
@@ -85,8 +88,15 @@ def test_a_time_is_read(text: str, at_s: int) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", "-", "now", "10m", "-10x", "-m", "2023-13-01", "1e9", str(SECOND_MAX + 1), "-99999d", "\u0661\u0662"]
+    "text", ["", "-", "now", "10m", "-10x", "-m", "2023-13-01", "1e9", str(SECOND_MAX + 1), "-99999d", f"-{'9' * 5000}d", "\u0661\u0662"]
 )
 def test_what_is_no_time_is_refused_with_what_is(text: str) -> None:
     with pytest.raises(ValueError, match="UNIX seconds"):
         parse_time(text, NOW_S)
+
+
+def test_a_time_before_all_times_is_refused_by_the_command() -> None:
+    """As `-30000d`, which only a clock tells from one that can be."""
+    found = CliRunner().invoke(app, ["chat", "--at=-30000d", "--tables=none"])
+    assert isinstance(found.exception, CannotRunError)
+    assert found.exception.message.startswith("--at: '-30000d', allowed: 1970 to 9999: UNIX seconds")

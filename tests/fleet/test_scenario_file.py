@@ -6,8 +6,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from headrace.fleet.scenario_file import load_scenario
 from headrace.policies.problems import FileError
-from headrace.scenario_file import load_scenario
 from simulation.engine_model import ENGINE_MODELS
 from simulation.reporting_faults import ReportFaultKind
 from simulation.scenario import (

@@ -10,10 +10,10 @@ import numpy as np
 from records.enums import Source
 from records.telemetry import RequestSample
 from simulation.engine_model import ENGINE_MODELS, EngineModel
-from simulation.serving.conservation import violations
 from simulation.serving.replicas import ServingReplicas
 from simulation.serving.second import SecondOfServing
 from simulation.traffic import Arrivals, Lengths, Patience, Quantiles, RateProfile, Traffic
+from tests.simulation.conservation import violations
 
 H100 = ENGINE_MODELS["llama-3.1-8b/H100"]
 START_S = 1_700_000_000

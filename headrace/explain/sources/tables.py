@@ -96,7 +96,7 @@ class TableCases:
         return unknown_endpoint(wanted.endpoint, known, self._where)
 
     def _signal(self, decision: ScalingDecision) -> EndpointSignal | None:
-        rows = self._rows("signals", decision.at_s, decision.at_s, "received_at DESC")
+        rows = self._rows("signals", self._span(decision.at_s, decision.at_s), "received_at DESC")
         return next((as_record(EndpointSignal, row) for row in rows), None)
 
     def _memory(self, decision: ScalingDecision) -> ScalingMemory | None:
@@ -104,7 +104,7 @@ class TableCases:
         if decision.previous_id is None:
             return ScalingMemory()
         first_s, last_s = decision.at_s - MEMORY_AGE_MAX_S, decision.at_s - 1
-        rows = self._rows("controllers", first_s, last_s, "at_s DESC LIMIT 1", "scaling")
+        rows = self._rows("controllers", self._span(first_s, last_s), "at_s DESC LIMIT 1", "scaling")
         for row in rows:
             memory = msgspec.json.decode(row["scaling"], type=ScalingMemory)
             if memory.previous_id == decision.previous_id:
@@ -127,39 +127,38 @@ class TableCases:
         first_s, last_s = decisions[0].at_s, decisions[-1].at_s + OUTCOME_WITHIN_S
         if all(decision.action is ScalingAction.HOLD for decision in decisions):
             return ()
-        rows = self._rows("outcomes", first_s, last_s, "at_s, kafka_offset", where=f"decision_id IN ({ids})")
+        rows = self._rows("outcomes", f"{self._span(first_s, last_s)} AND decision_id IN ({ids})", "at_s, kafka_offset")
         return tuple(as_record(Outcome, row) for row in rows)
 
     def _shown(self, decision: ScalingDecision) -> int | None:
         """When the target was first seen to have what was decided, in the minutes after."""
         if decision.action is ScalingAction.HOLD:
             return None
-        which = f"spec_replicas = {decision.desired}"
-        first_s, last_s = decision.at_s, decision.at_s + SHOWN_WITHIN_S
-        rows = self._rows("telemetry.targets", first_s, last_s, "at_s LIMIT 1", "at_s", which)
+        span = self._span(decision.at_s, decision.at_s + SHOWN_WITHIN_S)
+        followed = f"{span} AND spec_replicas = {decision.desired}"
+        rows = self._rows("telemetry.targets", followed, "at_s LIMIT 1", "at_s")
         return rows[0]["at_s"] if rows else None
 
     def _last(self, decision: ScalingDecision) -> Move | None:
         first_s, last_s = max(0, decision.at_s - LOOK_BACK_S), decision.at_s - 1
         no_hold = "action <> 'hold'"
-        newest = self._rows("decisions.scaling", first_s, last_s, None, "max(at_s) AS at_s", no_hold)
+        before = f"{self._span(first_s, last_s)} AND {no_hold}"
+        newest = self._rows("decisions.scaling", before, columns="max(at_s) AS at_s")
         if not newest or newest[0]["at_s"] is None:
             return None
         last_s = int(newest[0]["at_s"])
         order = f"at_s DESC, received_at DESC LIMIT {REPEATS_MAX}"
-        rows = self._rows("decisions.scaling", last_s - REPEATS_S, last_s, order, where=no_hold)
+        rows = self._rows("decisions.scaling", f"{self._span(last_s - REPEATS_S, last_s)} AND {no_hold}", order)
         made = streak([as_record(ScalingDecision, row) for row in rows])
         return Move(decisions=made, outcomes=self._outcomes(list(made)), shown_s=self._shown(made[0]))
 
-    def _rows(
-        self, topic: str, first_s: int, last_s: int, order: str | None, columns: str = "*", where: str = "true"
-    ) -> list[dict[str, Any]]:
-        """Rows of the endpoint in a span of event time; none where the table is not there."""
+    def _rows(self, topic: str, where: str, order: str | None = None, columns: str = "*") -> list[dict[str, Any]]:
+        """Rows of a topic's table; none where it is not there."""
         name = table_name(topic)
         if name not in self._tables:
             return []
         ordered = "" if order is None else f" ORDER BY {order}"
-        return self._ask(f"SELECT {columns} FROM {name} WHERE {self._span(first_s, last_s)} AND {where}{ordered}")
+        return self._ask(f"SELECT {columns} FROM {name} WHERE {where}{ordered}")
 
     def _span(self, first_s: int, last_s: int) -> str:
         """A condition that leaves out files by day, by endpoint and by time."""
