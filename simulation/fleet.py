@@ -7,7 +7,7 @@ from typing import Any, Protocol
 import msgspec
 
 from simulation.faults import FaultRequest
-from simulation.journal import Call, CallResult, Journal, JournalEntry
+from simulation.journal import Call, CallResult, Journal, JournalEntry, listed
 from simulation.scale_target import Accepted, Conflict, DrainRequest, Refused, ScaleRequest, ScaleTarget, Target
 
 
@@ -141,7 +141,7 @@ class Fleet:
         unknown = tuple(name for name in dict.fromkeys(request.replicas) if name not in there)
         if marked:
             found.target.mark(msgspec.structs.replace(request, replicas=marked), now_s)
-        detail = f"not there: {', '.join(unknown)}" if unknown else ""
+        detail = f"not there: {listed(unknown)}" if unknown else ""
         self._note(context, CallResult.OK, before=found.target.target, detail=detail)
         return Marked(target=found.target.target, marked=marked, unknown=unknown)
 
@@ -173,7 +173,7 @@ class Fleet:
         return Refused(error=error)
 
     def _not_found(self, context: CallContext) -> NotFound:
-        error = f"endpoint: {context.endpoint!r}, allowed: {', '.join(sorted(self._endpoints)) or 'none is there'}"
+        error = f"endpoint: {context.endpoint!r}, allowed: {listed(sorted(self._endpoints)) or 'none is there'}"
         self._note(context, CallResult.NOT_FOUND, detail=error)
         return NotFound(error=error)
 

@@ -1,7 +1,7 @@
 """Every call that reached the fleet, in the order in which the calls took effect."""
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from enum import StrEnum
 from itertools import islice
 from typing import Any
@@ -12,6 +12,14 @@ ENTRIES_MAX = 100_000
 """Entries that are kept; older ones fall out, which `first_number` shows."""
 ANSWER_MAX = 10_000
 """Most entries of one answer."""
+
+
+NAMES_MAX = 20
+
+
+def listed(names: Sequence[str]) -> str:
+    """The first NAMES_MAX of some names: what calls are told is kept, and a caller may name a thousand each time."""
+    return ", ".join(names[:NAMES_MAX]) + (f" and {len(names) - NAMES_MAX} more" if len(names) > NAMES_MAX else "")
 
 
 class Call(StrEnum):

@@ -16,6 +16,8 @@ ACTUATOR_HEADER = "x-headrace-actuator"
 DECISION_HEADER = "x-headrace-decision-id"
 BODY_BYTES_MAX = 1024 * 1024
 _TEXT_MAX = 253
+_ERROR_MAX = 1000
+"""A message names the wrong value, which may be a whole body."""
 
 R = TypeVar("R")
 Summary = Callable[[int | None], Mapping[str, Any]]
@@ -114,11 +116,15 @@ def _answer(status: int, body: Any) -> web.Response:
 
 async def _read(request: web.Request, model: type[R]) -> R | str:
     """The body as a value; what is wrong with it where it is none."""
+    encoding = request.headers.get("Content-Encoding", "identity")
+    if encoding.lower() != "identity":
+        return f"content-encoding: {_whole(encoding)[:_TEXT_MAX]!r}, allowed: none, or identity"
     content = await request.read()
     try:
         return msgspec.json.decode(content, type=model)
     except UNREADABLE as error:
-        return str(explain(content, error))
+        said = str(explain(content, error))
+        return said if len(said) <= _ERROR_MAX else f"{said[:_ERROR_MAX]} … (of {len(said)} characters)"
 
 
 def _endpoint(request: web.Request) -> str:
@@ -131,7 +137,12 @@ def _caller(request: web.Request) -> Caller:
 
 def _header(request: web.Request, name: str) -> str | None:
     text = request.headers.get(name)
-    return text[:_TEXT_MAX] if text else None
+    return _whole(text)[:_TEXT_MAX] if text else None
+
+
+def _whole(text: str) -> str:
+    """A header's bytes that are no UTF-8 come as lone surrogates, which neither JSON nor a file can have."""
+    return text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 
 def _query_number(request: web.Request, name: str, default: int, most: int) -> int:

@@ -19,6 +19,9 @@ RATE_MAX = 100_000.0
 TOKENS_MAX = 1_000_000.0
 """Far above any use, so that a slip of a few digits is refused."""
 
+ENDPOINT_CHARS_MAX = 240
+"""Replicas are named after their endpoint, and their names are no longer than 253."""
+
 Replicas = Annotated[int, Meta(ge=0, le=SPEC_MAX)]
 Spread = Annotated[float, Meta(ge=0, le=SPREAD_MAX)]
 Seconds = Annotated[float, Meta(gt=0, le=86_400)]
@@ -139,7 +142,7 @@ class EndpointSpec(_Section, frozen=True, kw_only=True):
     A request counts as served well when its first token came within `slo_ttft_ms`.
     """
 
-    endpoint: Name
+    endpoint: Annotated[str, Meta(min_length=1, max_length=ENDPOINT_CHARS_MAX)]
     engine: EngineSpec
     startup: StartupSpec
     traffic: TrafficSpec

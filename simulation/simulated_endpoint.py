@@ -16,6 +16,7 @@ import numpy as np
 from records.enums import ReplicaState
 from records.telemetry import GpuSample, ReplicaChanged, RequestSample, TargetObserved
 from simulation.faults import OF_ONE_REPLICA, OF_REPORTS, FaultKind, FaultRequest
+from simulation.journal import listed
 from simulation.lifecycle import REPEAT_S, Lifecycle, ReplicaFacts
 from simulation.reporting_faults import ReportFault, ReportingFaults
 from simulation.samples import SampleFacts, gpu_samples, request_samples
@@ -88,8 +89,7 @@ class SimulatedEndpoint:
         is_needed = fault.kind in OF_ONE_REPLICA
         if fault.replica not in allowed and (is_needed or fault.replica is not None):
             given = "null" if fault.replica is None else repr(fault.replica)
-            some = ", ".join(allowed[:20]) + (" and so on" if len(allowed) > 20 else "")
-            return Refused(error=f"replica: {given}, allowed with {fault.kind}: {some or 'none now'}")
+            return Refused(error=f"replica: {given}, allowed with {fault.kind}: {listed(allowed) or 'none now'}")
         self._faults.append(fault)
         return None
 

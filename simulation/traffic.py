@@ -14,6 +14,9 @@ from simulation.startup import SPREAD_MAX
 
 PARTS = 10
 """A second's bursts come in tenths of it."""
+STEADY = 1e-9
+"""A burstiness of up to so much is none: no rate is changed by a thousandth, and of the least ones the gamma
+distribution's shape is infinite."""
 PATIENCE_SPREAD = 0.3
 """Half of the clients within 20 % of the median: an assumption, as nobody publishes when clients give up."""
 
@@ -169,7 +172,7 @@ class Traffic:
         """The requests of `[second, second + 1)`, counted from the profile's start."""
         begins = np.arange(PARTS) / PARTS
         expected = self.rate.at(second + begins + 0.5 / PARTS) / PARTS
-        if self.rate.burstiness > 0:
+        if self.rate.burstiness > STEADY:
             expected = expected * rng.gamma(1 / self.rate.burstiness, self.rate.burstiness, PARTS)
         counts = rng.poisson(expected)
         count = int(counts.sum())

@@ -26,7 +26,8 @@ class ApiPlace:
 @asynccontextmanager
 async def served(app: web.Application, place: ApiPlace) -> AsyncIterator[str]:
     """Serve while the context lasts; its URL. Raises CannotRunError where the port or the file cannot be had."""
-    runner = web.AppRunner(app, access_log=None, handle_signals=False, shutdown_timeout=1.0)
+    # Bodies are left as they come: one whose compression is broken would be a server's error to aiohttp.
+    runner = web.AppRunner(app, access_log=None, handle_signals=False, shutdown_timeout=1.0, auto_decompress=False)
     await runner.setup()
     try:
         try:

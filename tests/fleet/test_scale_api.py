@@ -1,6 +1,7 @@
 """The fleet's API over real HTTP: what is answered, what is refused, and that the journal has all of it."""
 
 import asyncio
+import gzip
 from collections.abc import AsyncIterator, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -201,6 +202,41 @@ async def test_headers_name_the_caller(api: Api) -> None:
     (entry,) = await api.journal()
     assert (entry["call"], entry["actuator"], entry["decision_id"]) == ("get", "act-1", "d9")
     assert entry["resource_version"] == entry["version_after"]
+
+
+async def test_a_callers_name_that_is_no_text_is_told_as_well_as_it_can_be(api: Api) -> None:
+    """It must not keep a change out of the journal, nor the journal from being read."""
+    body = f'{{"spec_replicas": 5, "resource_version": "{await api.version()}"}}'.encode()
+    head = f"PUT /v1/targets/chat/scale HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: {len(body)}\r\n"
+    reader, writer = await asyncio.open_connection(api.client.host, api.client.port)
+    writer.write(
+        head.encode() + f"{ACTUATOR_HEADER}: a\xff\r\n{DECISION_HEADER}: d\xfe\r\n\r\n".encode("latin-1") + body
+    )
+    assert (await reader.readline()).startswith(b"HTTP/1.1 200")
+    writer.close()
+    entry = (await api.journal())[-1]
+    assert (entry["actuator"], entry["decision_id"], entry["spec_after"]) == ("a\ufffd", "d\ufffd", 5)
+
+
+async def test_what_is_wrong_is_not_kept_in_full_length(api: Api) -> None:
+    names = [f"chat-{number}" for number in range(1001)]
+    long = "x" * 100_000
+    for path, body in (("drain", {"replicas": names}), ("faults", {"kind": "hang", "replica": long})):
+        status, told = await api.call("POST", f"/v1/targets/chat/{path}", body)
+        assert status == 422
+        assert len(told["error"]) < 1100
+    _, told = await api.call("POST", "/v1/targets/chat/drain", {"replicas": names[1:]})
+    assert len(told["unknown"]) == 999
+    assert [len(entry["detail"]) < 1100 for entry in await api.journal()] == [True] * 3
+    assert (await api.journal())[-1]["detail"].endswith("chat-21 and 979 more")
+
+
+async def test_a_compressed_body_is_refused(api: Api) -> None:
+    content = gzip.compress(b'{"kind": "fail_starts"}')
+    headers = {"Content-Encoding": "gzip"}
+    async with api.client.post("/v1/targets/chat/faults", data=content, headers=headers) as answer:
+        told = await answer.json()
+    assert (answer.status, told) == (422, {"error": "content-encoding: 'gzip', allowed: none, or identity"})
 
 
 async def test_the_journal_says_what_fell_out_and_is_read_in_parts(api: Api) -> None:

@@ -99,7 +99,8 @@ def test_a_good_file_becomes_the_parts_of_a_fleet(load: Load) -> None:
 
 REFUSED = [
     ("seed: -1", "1: seed: -1, allowed: a whole number, 0 to 9.22337203685478e+18"),
-    ("endpoint: ''", '3: endpoints[0].endpoint: "", allowed: text of 1 to 253 characters'),
+    ("endpoint: ''", '3: endpoints[0].endpoint: "", allowed: text of 1 to 240 characters'),
+    (f"endpoint: {'x' * 241}", '3: endpoints[0].endpoint: "xxx'),
     (
         "engine: {model: llama-3.1-8, hardware: H100}",
         '4: endpoints[0].engine: "llama-3.1-8/H100", allowed: llama-3.1-70b/H100x4, llama-3.1-8b/H100, '

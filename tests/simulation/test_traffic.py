@@ -28,6 +28,13 @@ def test_a_ramp_has_its_rate_at_each_second(seed: int) -> None:
     assert counts.sum() == pytest.approx(expected.sum(), rel=0.03)
 
 
+@pytest.mark.parametrize("burstiness", [5e-324, 1e-300, 1e-9])
+def test_the_least_burstiness_is_none(burstiness: float) -> None:
+    bursty = Traffic(rate=RateProfile(points=((0, 100.0),), burstiness=burstiness), lengths=CHAT)
+    steady = Traffic(rate=RateProfile(points=((0, 100.0),)), lengths=CHAT)
+    assert [len(one) for one in drawn(bursty, 3, 51)] == [len(one) for one in drawn(steady, 3, 51)]
+
+
 @SEEDS
 @pytest.mark.parametrize("burstiness", [0.0, 0.5, 4.0])
 def test_the_spread_of_counts_is_that_of_a_gamma_poisson(burstiness: float, seed: int) -> None:
