@@ -9,7 +9,7 @@ from pydantic_core import PydanticCustomError
 
 from headrace.clock import Clock
 from headrace.commands.table_settings import StorageSettings
-from headrace.exit_codes import ExitCode
+from headrace.exit_codes import CannotRunError, ExitCode
 from headrace.explain.explanation import as_object, explain, text_lines
 from headrace.explain.selector import DecisionSelector
 from headrace.explain.sources.find import Places, find_case
@@ -99,7 +99,10 @@ def explain_decision(settings: ExplainSettings) -> ExitCode:
         headrace explain chat --at 2026-03-29T08:00:00Z --tables tables --json
     """
     now_s = Clock.from_environment().now_s()
-    at_s = None if settings.at is None else parse_time(settings.at, now_s)
+    try:
+        at_s = None if settings.at is None else parse_time(settings.at, now_s)
+    except ValueError as error:
+        raise CannotRunError(f"--at: {settings.at!r}, allowed: {error}") from error
     wanted = DecisionSelector(endpoint=settings.endpoint, at_s=at_s, decision_id=settings.decision)
     found = find_case(wanted, settings.places)
     explanation = explain(found.case)

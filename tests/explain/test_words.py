@@ -88,7 +88,21 @@ def test_a_time_is_read(text: str, at_s: int) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", "-", "now", "10m", "-10x", "-m", "2023-13-01", "1e9", str(SECOND_MAX + 1), "-99999d", f"-{'9' * 5000}d", "\u0661\u0662"]
+    "text",
+    [
+        "",
+        "-",
+        "now",
+        "10m",
+        "-10x",
+        "-m",
+        "2023-13-01",
+        "1e9",
+        str(SECOND_MAX + 1),
+        "-99999d",
+        f"-{'9' * 400}d",
+        "\u0661\u0662",
+    ],
 )
 def test_what_is_no_time_is_refused_with_what_is(text: str) -> None:
     with pytest.raises(ValueError, match="UNIX seconds"):
