@@ -23,7 +23,8 @@ REPEAT_S = 30
 GONE_TOLD_S = 300
 """How long a replica's end is repeated, for a reader that missed it; so long do workers' windows know of it."""
 
-_BEFORE_READY = (ReplicaState.REQUESTED, ReplicaState.STARTING)
+ON_A_NODE = (ReplicaState.STARTING, ReplicaState.READY, ReplicaState.DRAINING, ReplicaState.FAILED)
+"""States in which a pod holds its GPUs, whether or not anything runs on them."""
 
 
 class ChangeReason(StrEnum):

@@ -17,7 +17,7 @@ from records.enums import ReplicaState
 from records.telemetry import GpuSample, ReplicaChanged, RequestSample, TargetObserved
 from simulation.faults import OF_ONE_REPLICA, OF_REPORTS, FaultKind, FaultRequest
 from simulation.journal import listed
-from simulation.lifecycle import REPEAT_S, Lifecycle, ReplicaFacts
+from simulation.lifecycle import ON_A_NODE, REPEAT_S, Lifecycle, ReplicaFacts
 from simulation.reporting_faults import ReportFault, ReportingFaults
 from simulation.samples import SampleFacts, gpu_samples, request_samples
 from simulation.scale_target import Refused, ScaleTarget, Target
@@ -29,9 +29,6 @@ from streams.windows.histograms import MergedHistogram, quantile
 
 _NAMESPACE = uuid.UUID("7f1f51a2-5be3-5d0c-9f2e-0c6f6a3f3d55")
 """Of all uids here. Any would do, but none other's."""
-
-_ON_A_NODE = (ReplicaState.STARTING, ReplicaState.READY, ReplicaState.DRAINING, ReplicaState.FAILED)
-"""States in which a pod holds its GPUs, whether or not anything runs on them."""
 
 
 class SimulatedEndpoint:
@@ -219,7 +216,7 @@ class SimulatedEndpoint:
             input_tokens=rose["input_tokens"],
             output_tokens=rose["output_tokens"],
         )
-        gpus = self._model.gpus * sum(states[state] for state in _ON_A_NODE)
+        gpus = self._model.gpus * sum(states[state] for state in ON_A_NODE)
         self.summary.add(row, outcomes, gpus, {state.value: states[state] for state in sorted(states)})
 
     def _rose(self) -> Mapping[str, int]:

@@ -4,8 +4,10 @@ from collections.abc import Sequence
 
 import msgspec
 
+from decisions.applied import REPEAT_S
 from records.decisions import ScalingDecision
 from records.enums import OutcomeResult
+from records.fields import TICK_S
 from records.outcomes import Outcome
 from records.policy import EndpointPolicy
 from records.scaling_memory import ScalingMemory
@@ -15,8 +17,10 @@ OUTCOME_WITHIN_S = 7200
 """How long after a decision its outcomes are looked for."""
 SHOWN_WITHIN_S = 300
 """How long after a decision the target counts as having followed it."""
-REPEATS_S, REPEATS_MAX = 120, 14
-"""Longer than a decision is repeated, and how many may say the same: the first, and one each tick for 60 s."""
+REPEATS_S = 2 * REPEAT_S
+"""Longer than a decision is repeated."""
+REPEATS_MAX = REPEAT_S // TICK_S + 2
+"""How many may say the same: the first, and one each tick for REPEAT_S, with both ends."""
 
 
 class Move(msgspec.Struct, frozen=True, kw_only=True):
