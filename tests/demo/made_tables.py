@@ -1,11 +1,12 @@
 """Delta tables of records that a test makes, without Kafka: for what reads them."""
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import msgspec
 import numpy as np
+import pyarrow as pa
 from deltalake import write_deltalake
 
 from sinks.root import TableRoot, table_name
@@ -23,12 +24,13 @@ def write_tables(folder: Path, records: Iterable[msgspec.Struct]) -> TableRoot:
         path = folder / table_name(topic)
         path.mkdir(parents=True)
         found = by_topic[topic]
-        table = to_table(_batch(topic, found)) if found else delta_schema(topic).empty_table()
-        write_deltalake(str(path), table)
+        write_deltalake(str(path), table_of(topic, found) if found else delta_schema(topic).empty_table())
     return TableRoot(address=str(folder))
 
 
-def _batch(topic: str, records: list[msgspec.Struct]) -> DecodedBatch:
+def table_of(topic: str, records: Sequence[msgspec.Struct]) -> pa.Table:
+    """Records of one topic as the rows of its table."""
     count = len(records)
-    run = JsonRun(records=records, offsets=np.arange(count), received_s=np.full(count, 1.8e9))
-    return DecodedBatch(topic=topic, kafka_topic=topic, partition=0, runs=[run], errors=[], next_offset=count)
+    run = JsonRun(records=list(records), offsets=np.arange(count), received_s=np.full(count, 1.8e9))
+    batch = DecodedBatch(topic=topic, kafka_topic=topic, partition=0, runs=[run], errors=[], next_offset=count)
+    return to_table(batch)
