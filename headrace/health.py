@@ -10,6 +10,7 @@ from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
 
 from headrace.address_file import write_address
 from headrace.exit_codes import CannotRunError, ExitCode
+from headrace.host_name import url_host
 from headrace.settings import ProcessSettings
 
 log = structlog.get_logger("headrace.health")
@@ -77,7 +78,7 @@ class HealthServer:
             await self._runner.cleanup()
             message = f"--health-port: {host}:{port} cannot be used: {error.strerror or error}"
             raise CannotRunError(message, ExitCode.UNAVAILABLE) from error
-        self.address = f"{host}:{self._runner.addresses[0][1]}"
+        self.address = f"{url_host(host)}:{self._runner.addresses[0][1]}"
         log.info("health_served", address=self.address)
         write_address(self._settings.health_file, self.address, "--health-file")
         return self

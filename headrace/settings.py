@@ -19,6 +19,7 @@ from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
 from headrace.exit_codes import CannotRunError
+from headrace.host_name import HostName
 from headrace.kafka_address import ADDRESSES
 from headrace.nearest import did_you_mean
 from headrace.setting_checks import check, contradictions, without
@@ -167,7 +168,9 @@ class ProcessSettings(Settings):
 
     section: ClassVar[str] = "process"
 
-    health_host: str = Field("127.0.0.1", description="Address on which /healthz, /readyz and /metrics are served.")
+    health_host: HostName = Field(
+        "127.0.0.1", description="Address on which /healthz, /readyz and /metrics are served."
+    )
     health_port: int = Field(0, ge=0, le=65_535, description="Their port; 0 takes a free one and logs it.")
     health_file: Path | None = Field(None, description="File that gets their address (HOST:PORT) once it is served.")
     log_level: Literal["debug", "info", "warning", "error"] = Field("info", description="Least level that is logged.")

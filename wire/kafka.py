@@ -18,6 +18,8 @@ from aiokafka.errors import ProducerClosed
 from aiokafka.helpers import create_ssl_context
 from aiokafka.partitioner import DefaultPartitioner, murmur2
 
+from wire.hosts import is_host
+
 C = TypeVar("C", AIOKafkaConsumer, AIOKafkaProducer, "AdminClient")
 
 SECURITY_PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
@@ -111,7 +113,7 @@ def bad_addresses(bootstrap: str) -> list[str]:
     bad = []
     for address in bootstrap.split(","):
         host, _, port = address.strip().rpartition(":")
-        if not host or not port.isdecimal() or not 0 < int(port) < 65_536:
+        if not is_host(host.removeprefix("[").removesuffix("]")) or not port.isdecimal() or not 0 < int(port) < 65_536:
             bad.append(repr(address))
     return bad
 

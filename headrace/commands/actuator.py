@@ -26,6 +26,7 @@ from headrace.kafka_reach import KafkaReach
 from headrace.process import Process, run_process
 from headrace.session_timeouts import session_timeout_told
 from headrace.settings import KafkaSettings, ProcessSettings
+from wire.hosts import is_host
 
 HELP = """Carry out scaling decisions: read `decisions.scaling`, change the scale targets, write `outcomes`.
 
@@ -115,8 +116,12 @@ class ActuatorSettings(KafkaSettings, ProcessSettings):
 def _checked(url: str) -> str:
     try:
         parts = urlsplit(url)
-        is_good = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port is None or parts.port > 0)
-        is_good = is_good and not (parts.query or parts.fragment) and not any(it.isspace() for it in url)
+        is_good = (
+            parts.scheme in ("http", "https")
+            and is_host(parts.hostname or "")
+            and (parts.port is None or parts.port > 0)
+        )
+        is_good = is_good and not (parts.query or parts.fragment) and url.isprintable() and " " not in url
     except ValueError:
         is_good = False
     if not is_good:

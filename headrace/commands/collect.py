@@ -22,6 +22,7 @@ from headrace.process import Process, run_process
 from headrace.producer_watch import watch_producer
 from headrace.setting_checks import check
 from headrace.settings import ClusterSettings, ProcessSettings
+from wire.hosts import is_host
 from wire.kafka import KafkaAccess
 from wire.producer import TelemetryProducer
 
@@ -272,7 +273,7 @@ def _replica_problems(settings: CollectSettings) -> list[str]:
 def _is_good(name: str, url: str) -> bool:
     try:
         parts = urlsplit(url)
-        has_host = bool(parts.hostname) and (parts.port is None or parts.port > 0)
+        has_host = is_host(parts.hostname or "") and (parts.port is None or parts.port > 0)
     except ValueError:
         return False
     return 0 < len(name) <= 253 and parts.scheme in ("http", "https") and has_host and not parts.query + parts.fragment

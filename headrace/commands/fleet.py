@@ -19,6 +19,7 @@ from headrace.fleet.metrics import FleetMetrics
 from headrace.fleet.pacing import paced_seconds
 from headrace.fleet.scenario_file import load_scenario
 from headrace.fleet.server import ApiPlace, served
+from headrace.host_name import HostName
 from headrace.process import Process, run_process
 from headrace.producer_watch import watch_producer
 from headrace.settings import KafkaSettings, ProcessSettings
@@ -45,7 +46,7 @@ class FleetSettings(KafkaSettings, ProcessSettings):
     seconds: int | None = Field(
         None, ge=1, le=31_536_000, description="End after so many seconds of event time; default: never."
     )
-    api_host: str = Field("127.0.0.1", min_length=1, description="Address on which the scale API is served.")
+    api_host: HostName = Field("127.0.0.1", description="Address on which the scale API is served.")
     api_port: int = Field(0, ge=0, le=65_535, description="Its port; 0 takes a free one and logs it.")
     api_file: Path | None = Field(None, description="File that gets the API's URL once it is served.")
     journal: Path | None = Field(

@@ -10,6 +10,7 @@ from aiohttp import web
 
 from headrace.address_file import write_address
 from headrace.exit_codes import CannotRunError, ExitCode
+from headrace.host_name import url_host
 
 log = structlog.get_logger("headrace.fleet")
 
@@ -35,7 +36,7 @@ async def served(app: web.Application, place: ApiPlace) -> AsyncIterator[str]:
         except OSError as error:
             message = f"--api-port: {place.host}:{place.port} cannot be used: {error.strerror or error}"
             raise CannotRunError(message, ExitCode.UNAVAILABLE) from error
-        url = f"http://{place.host}:{runner.addresses[0][1]}"
+        url = f"http://{url_host(place.host)}:{runner.addresses[0][1]}"
         write_address(place.file, url, "--api-file")
         log.info("api_served", url=url)
         yield url

@@ -101,6 +101,8 @@ async def test_it_gets_ready_acts_counts_and_ends_in_order(deployment: Deploymen
         ({"api": "127.0.0.1:80"}, "--api: '127.0.0.1:80', allowed: http:// or https:// with a host, without ? and #"),
         ({"api": "http://[::1"}, "--api: 'http://[::1', allowed: http:// or https://"),
         ({"api": "http://a b"}, "--api: 'http://a b', allowed: http:// or https://"),
+        ({"api": "http://a..b"}, "--api: 'http://a..b', allowed: http:// or https://"),
+        ({"api": "http://a/\udcff"}, "--api: 'http://a/\\udcff', allowed: http:// or https://"),
         ({"attempts": "0"}, "--attempts: '0', allowed: 1 to 1000"),
         ({"decision_age_seconds": "0"}, "--decision-age-seconds: '0', allowed: above 0 to 3600"),
         ({"name": "a/b"}, "--name: 'a/b', allowed:"),

@@ -56,6 +56,7 @@ REFUSED = [
         ["--endpoint", "e", "--replica", "a=http://x", "--replica", "a=http://y", "--bootstrap", "nowhere"],
         ["--replica: 'a' is given twice", "--bootstrap: 'nowhere', allowed: HOST:PORT"],
     ),
+    (["--endpoint", "e", "--replica", "http://a..b", "--out", "-"], ["--replica: 'http://a..b', allowed: NAME=URL"]),
     (["--endpoint", "e", "--recording", "x", "--replica", "http://x", "--out", "-"], ["one NAME, no URL"]),
     (["--endpoint", "e", "--recording", "nowhere.jsonl", "--out", "-"], ["nowhere.jsonl: no such file"]),
     (["--endpoint", "e", "--recording", __file__, "--speed", "0", "--out", "-"], ["--speed: '0', allowed"]),

@@ -107,6 +107,22 @@ def test_a_text_of_a_wrong_length_is_told_its_range() -> None:
     ]
 
 
+@pytest.mark.parametrize("host", ["a..b", ".a", "x" * 64, "", " ", "a\udcff", "\u00df" * 63])
+def test_a_host_that_nobody_can_be_asked_for_is_refused(host: str) -> None:
+    """To look it up raises UnicodeError, which no client expects."""
+    lines = lines_of({"bootstrap": f"{host}:9092", "health_host": host}, {})
+    assert [line.partition(":")[0] for line in lines] == ["--health-host", "--bootstrap"]
+    assert lines[0].endswith("allowed: a host name or an IP address")
+    assert "allowed: HOST:PORT" in lines[1]
+
+
+@pytest.mark.parametrize(
+    "host", ["localhost", "10.0.0.1", "[::1]", "kafka-0.kafka.svc.cluster.local.", "b\u00fccher.example"]
+)
+def test_a_host_that_may_be_there_is_taken(host: str) -> None:
+    assert load(LocalKafkaSettings, {"bootstrap": f"{host}:9092"}, None, {}).bootstrap == f"{host}:9092"
+
+
 def test_contradictions_among_kafka_settings_are_told_together() -> None:
     lines = lines_of({"bootstrap": "h:1,nowhere", "security_protocol": "SASL_SSL"}, {})
     assert [line.split(":")[0] for line in lines] == ["--bootstrap", "sasl_username, sasl_password"]
