@@ -39,23 +39,17 @@ async def fetched_messages(
 
     Partitions take turns, and each is fetched again when it is empty. Raises the KafkaError of a fetch that failed.
     """
-    loop = asyncio.get_running_loop()
-    until_s = loop.time() + timeout_s
-    while True:
-        if fetcher._subscriptions.reassignment_in_progress:
-            await fetcher._subscriptions.wait_for_assignment()
-        found = _take_all(fetcher, partitions, limits)
-        remaining_s = until_s - loop.time()
-        if found or remaining_s <= 0:
-            return found
-        waiter = fetcher._create_fetch_waiter()
-        await asyncio.wait([waiter], timeout=remaining_s)
-        if not waiter.done():
-            waiter.cancel()
-            return {}
-        if fetcher._closed:
-            return {}
-        waiter.result()
+    try:
+        async with asyncio.timeout(timeout_s):
+            while True:
+                if fetcher._subscriptions.reassignment_in_progress:
+                    await fetcher._subscriptions.wait_for_assignment()
+                found = _take_all(fetcher, partitions, limits)
+                if found or fetcher._closed:
+                    return found
+                await fetcher._create_fetch_waiter()
+    except TimeoutError:
+        return {}
 
 
 def _take_all(
