@@ -39,8 +39,8 @@ class Chain:
         self._newest: Instruction | None = None
         self._read: deque[Instruction] = deque(maxlen=REMEMBERED)
         self._settled: OrderedDict[str, _Settled] = OrderedDict()
-        self._applied_at_s: int | None = None
-        self._applied_id = ""
+        self._applied: dict[str, int] = {}
+        """Ticks of the newest decisions that were applied, by id."""
         self._last_id: str | None = None
         self._put_version: tuple[str, str] | None = None
 
@@ -115,8 +115,23 @@ class Chain:
         self._put_version = (instruction.decision_id, version)
 
     def _note_applied(self, decision_id: str, at_s: int) -> None:
-        if self._applied_at_s is None or at_s > self._applied_at_s:
-            self._applied_at_s, self._applied_id = at_s, decision_id
+        self._applied.setdefault(decision_id, at_s)
+        if len(self._applied) > REMEMBERED:
+            del self._applied[min(self._applied, key=lambda it: self._applied[it])]
+
+    def _last_applied(self, now_s: float) -> tuple[str, int] | None:
+        """The id and the tick of the decision applied last.
+
+        An outcome whose tick is far in the future, of a decision that is not in the log, is somebody's mistake: it
+        would keep all others from their target. One that is in the log counts, with the tick that it has there,
+        whatever this actuator's clock says.
+        """
+        latest_s = now_s + self._limits.age_max_s
+        known = {it.decision_id: it.at_s for it in self._read}
+        counted = [
+            (name, known.get(name, at_s)) for name, at_s in self._applied.items() if name in known or at_s <= latest_s
+        ]
+        return max(counted, key=lambda it: it[1], default=None)
 
     def _settle(self, decision_id: str, at_s: int | None, result: OutcomeResult) -> None:
         known = self._settled.pop(decision_id, None)
@@ -210,12 +225,12 @@ class Chain:
         trouble: Trouble | None,
     ) -> Verdict | None:
         """None: it is to be carried out."""
-        applied_at_s, applied_id = self._applied_at_s, self._applied_id
-        if found is not None and (applied_at_s is None or found.at_s > applied_at_s):
-            applied_at_s, applied_id = found.at_s, found.decision_id
-        if applied_at_s is not None and applied_id != newest.decision_id and newest.at_s <= applied_at_s:
-            detail = f"its tick {newest.at_s} is not after {applied_at_s}, that of the decision applied last"
-            return verdict_on(newest, OutcomeResult.SUPERSEDED, f"{detail} ({applied_id[:12]})")
+        applied = self._last_applied(now_s)
+        if found is not None and (applied is None or found.at_s > applied[1]):
+            applied = found.decision_id, found.at_s
+        if applied is not None and applied[0] != newest.decision_id and newest.at_s <= applied[1]:
+            detail = f"its tick {newest.at_s} is not after {applied[1]}, that of the decision applied last"
+            return verdict_on(newest, OutcomeResult.SUPERSEDED, f"{detail} ({applied[0][:12]})")
         if newest.mode is not Mode.ACT:
             return verdict_on(newest, OutcomeResult.DRY_RUN, f"the policy's mode is {newest.mode.value}")
         untimely = self._untimely(newest, now_s, trouble)

@@ -124,7 +124,12 @@ class FleetApi:
                 return answer
             case _Answer(status=200):
                 observed = _observed(target, answer)
-                return Unanswered(detail=_unreadable(answer)) if observed is None else Applied(target=observed)
+                if observed is None:
+                    return Unanswered(detail=_unreadable(answer))
+                if observed.decision_id != context.decision_id:
+                    # Something between may answer for the API, as a cache does: the next look at the target tells.
+                    return Unanswered(detail=f"an answer about another decision, {observed.decision_id}")
+                return Applied(target=observed)
             case _Answer(status=409):
                 return Conflict(detail=answer.detail)
             case _Answer():

@@ -271,13 +271,35 @@ def test_an_outcome_may_be_read_before_its_decision() -> None:
     assert not chain.has_open
 
 
+FAR = msgspec.structs.replace(outcome_of(D1, APPLIED, "other"), decision_id="e" * 64, decision_at_s=T + 1_000_000)
+"""An outcome of a decision that nobody made."""
+
+
+def test_an_applied_tick_in_the_future_keeps_no_decision_from_its_target() -> None:
+    chain = chain_of(Case(name="", read=(D1,), observed=None, noted=(FAR,)))
+    assert chain.judge(target(2), NOW_S).put is not None
+    assert chain.judge(target(2), FAR.decision_at_s or 0.0).put is None
+
+
+def test_what_was_applied_counts_on_a_slow_clock_too() -> None:
+    """By another actuator, whose clock is right: an older decision must not come after it."""
+    slow = Limits(age_max_s=1)
+    chain = chain_of(
+        Case(name="", read=(D1, D3), observed=None, noted=(outcome_of(D3, APPLIED, "other"),), limits=slow)
+    )
+    judged = chain.judge(target(6), float(T))
+    assert (judged.put, [it.result for it in judged.told]) == (None, [SUPERSEDED])
+
+
 def test_memory_is_bounded() -> None:
     chain, made = Chain("me", Limits()), DecisionChain("chat")
     for number in range(10 * REMEMBERED):
         decision = made.next(T + number, 2, 3, victims=())
         chain.add(decision, number)
         chain.note(outcome_of(decision, SUPERSEDED))
-    assert len(chain._settled) == len(chain._read) == REMEMBERED
+    for number in range(2 * REMEMBERED):
+        chain.note(msgspec.structs.replace(FAR, decision_id=f"{number:064}"))
+    assert len(chain._settled) == len(chain._read) == len(chain._applied) == REMEMBERED
     assert chain.judge(target(2), NOW_S) == Judgement()
 
 

@@ -163,6 +163,19 @@ async def test_answers_that_are_no_target(status: int, body: bytes, answer: tupl
         assert isinstance(put, Unanswered) == (status == 200)
 
 
+async def test_a_target_that_answers_a_change_must_name_its_decision() -> None:
+    """A cache in between may give the answer to an earlier reading."""
+
+    async def handle(_: web.Request) -> web.Response:
+        return web.json_response({"endpoint": "chat", "spec_replicas": 1, "resource_version": "v", "decision_id": "d0"})
+
+    app = web.Application()
+    app.router.add_route("*", "/{rest:.*}", handle)
+    async with served(app, ApiPlace(host="127.0.0.1", port=0, file=None)) as url, FleetApi(url) as api:
+        put = await api.compare_and_set(TargetRef(endpoint="chat"), Change(spec_replicas=2, resource_version="v"), D1)
+    assert put == Unanswered(detail="an answer about another decision, d0")
+
+
 async def test_a_port_that_nobody_listens_on_is_named(world: HttpWorld) -> None:
     await world.spoil(Spoilt.NO_CONNECTION)
     answer = await world.port.get(world.target, D1)
