@@ -9,6 +9,7 @@ import json
 from collections import Counter, defaultdict
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -80,12 +81,18 @@ async def _partition_count(bootstrap: str, topic: str) -> int:
         await admin.close()
 
 
+@cache
+def _duckdb() -> duckdb.DuckDBPyConnection:
+    """Loading the extension takes a third of a second of CPU."""
+    import_extension("delta")
+    connection = duckdb.connect()
+    connection.load_extension("delta")
+    return connection
+
+
 def ask(sql: str) -> list[tuple[Any, ...]]:
     """DuckDB's answer; tables are `delta_scan('FOLDER')`."""
-    import_extension("delta")
-    with duckdb.connect() as connection:
-        connection.load_extension("delta")
-        return connection.sql(sql).fetchall()
+    return _duckdb().cursor().sql(sql).fetchall()
 
 
 def table_identities(folder: Path, topic: str) -> Counter[Identity]:
