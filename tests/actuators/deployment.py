@@ -21,7 +21,7 @@ from wire.kafka import KafkaAccess, open_consumer, open_producer, partition_of
 from wire.topics import TopicNames
 
 PARTITIONS = 2
-SETTLE_S = 30.0
+SETTLE_S = 90.0
 
 
 @dataclass

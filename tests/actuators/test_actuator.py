@@ -124,7 +124,7 @@ async def test_trouble_of_one_endpoint_holds_up_no_other_and_ends_with_a_newer_d
         proxy.hold_next("PUT")
         first = chat.next(tick, 2, 4)
         await deployment.decide(first)
-        await asyncio.wait_for(proxy.held.wait(), 30)
+        await asyncio.wait_for(proxy.held.wait(), 90)
         other = code.next(tick + 5, 2, 3)
         await deployment.decide(other)
         assert await deployment.results(other) == [APPLIED]
@@ -147,7 +147,7 @@ async def test_an_api_that_comes_back_is_asked_again(deployment: Deployment) -> 
         await proxy.close()
         decision = chain.next(deployment.tick(), 2, 4)
         await deployment.decide(decision)
-        await asyncio.wait_for(refused.wait(), 30)
+        await asyncio.wait_for(refused.wait(), 90)
         assert await deployment.outcomes() == []
         await proxy.listen()
         assert await deployment.results(decision) == [APPLIED]
@@ -240,7 +240,7 @@ async def test_a_stop_waits_for_the_call_under_way(deployment: Deployment) -> No
         async with acting(deployment.options(), proxy.url):
             proxy.hold_next("PUT")
             await deployment.decide(decision)
-            await asyncio.wait_for(proxy.held.wait(), 30)
+            await asyncio.wait_for(proxy.held.wait(), 90)
             asyncio.get_running_loop().call_later(0.3, proxy.release)
         # It has ended here.
         (outcome,) = await deployment.outcomes()

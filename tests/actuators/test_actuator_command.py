@@ -43,7 +43,7 @@ async def asked(child: Child, path: str) -> str:
 
 
 async def until_said(child: Child, path: str, text: str) -> None:
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(90):
         while True:
             if child.health_address is not None and text in await asked(child, path):
                 return
@@ -84,7 +84,7 @@ async def test_it_gets_ready_acts_counts_and_ends_in_order(deployment: Deploymen
         proxy.hold_next("PUT")
         second = chain.next(deployment.tick(5), 4, 5)
         await deployment.decide(second)
-        await asyncio.wait_for(proxy.held.wait(), 30)
+        await asyncio.wait_for(proxy.held.wait(), 90)
         ending = asyncio.create_task(children.end(child, signal.SIGTERM))
         await until(lambda: "stop_asked" in child.last_lines())
         proxy.release()

@@ -42,7 +42,7 @@ async def started(spec: ActuatorSpec, is_ready: bool = True) -> AsyncIterator[Pr
     try:
         assert process.stdout is not None
         if is_ready:
-            assert await asyncio.wait_for(process.stdout.readline(), 30) == b"ready\n"
+            assert await asyncio.wait_for(process.stdout.readline(), 90) == b"ready\n"
         yield process
     finally:
         if process.returncode is None:
@@ -81,7 +81,7 @@ async def test_killed_anywhere_a_decision_is_applied_once_and_told_once(
         await deployment.decide(first)
         dying = replace(spec, fault_at=point)
         async with started(dying, is_ready=False) as process:
-            assert await asyncio.wait_for(process.wait(), 30) == -signal.SIGKILL
+            assert await asyncio.wait_for(process.wait(), 90) == -signal.SIGKILL
         applied = point in (FaultPoint.CALLED, FaultPoint.OUTCOME_DUE, FaultPoint.OUTCOME_WRITTEN)
         assert len(fleet.changes("chat")) == applied
         async with acting(deployment.options(session_s=1.0), fleet.url):
@@ -105,7 +105,7 @@ async def test_applied_and_killed_is_found_though_a_person_changed_it_since(depl
         await deployment.decide(first)
         dying = replace(spec_of(deployment, fleet.url), fault_at=FaultPoint.CALLED)
         async with started(dying, is_ready=False) as process:
-            assert await asyncio.wait_for(process.wait(), 30) == -signal.SIGKILL
+            assert await asyncio.wait_for(process.wait(), 90) == -signal.SIGKILL
         fleet.meddle("chat", 9)
         async with acting(deployment.options(session_s=1.0), fleet.url):
             told = await deployment.until_told(first)
@@ -143,7 +143,7 @@ async def test_one_that_slept_while_another_took_over_does_no_harm(deployment: D
                 await deployment.until_told(first, second, third)
                 assert sleeper.stdin is not None
                 sleeper.stdin.close()
-                assert await asyncio.wait_for(sleeper.wait(), 30) == 0
+                assert await asyncio.wait_for(sleeper.wait(), 90) == 0
         told = await deployment.until_told(first, second, third)
         applied = [it for it in (first, second, third) if told[it.decision_id].result is OutcomeResult.APPLIED]
         assert_applied(fleet, *applied)
@@ -161,7 +161,7 @@ async def test_two_on_purpose_and_one_paused_in_the_middle_of_a_call(deployment:
             proxy.hold_next("PUT")
             first = chain.next(deployment.tick(5), 2, 4)
             await deployment.decide(first)
-            await asyncio.wait_for(proxy.held.wait(), 30)
+            await asyncio.wait_for(proxy.held.wait(), 90)
             paused.send_signal(signal.SIGSTOP)
             async with acting(deployment.options(name="b"), fleet.url):
                 second = chain.next(deployment.tick(4), 4, 7)
@@ -178,7 +178,7 @@ async def test_two_on_purpose_and_one_paused_in_the_middle_of_a_call(deployment:
                 await until(lambda: (fourth.decision_id, 5) in fleet.changes("chat"))
                 assert paused.stdin is not None
                 paused.stdin.close()
-                assert await asyncio.wait_for(paused.wait(), 30) == 0
+                assert await asyncio.wait_for(paused.wait(), 90) == 0
                 results = {(it.decision_id, it.result) for it in await deployment.outcomes()}
         assert_applied(fleet, first, second, third, fourth)
         assert results >= {(decision_id, OutcomeResult.APPLIED) for decision_id in ids([first, second, third])}

@@ -90,7 +90,7 @@ class Api:
 
     async def until(self, holds: Callable[[Mapping[str, Any]], bool], endpoint: str = "chat") -> dict[str, Any]:
         """Ask for the summary until it holds; the endpoint's part of it."""
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(90):
             while True:
                 told = await self.call("GET", "/v1/summary")
                 one: dict[str, Any] = {**told["endpoints"][endpoint], "newest_s": told["newest_s"]}
@@ -155,7 +155,7 @@ async def test_a_worker_sees_a_fleet_that_is_scaled_as_it_is(
 
 async def until_ticked(line: Line, at_s: int) -> None:
     """Wait until the worker has made a signal of this second or later."""
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(90):
         while True:
             signals = await published(line.bootstrap, line.prefix, "signals")
             if signals and signals[-1]["at_s"] >= at_s:
@@ -277,7 +277,7 @@ async def test_every_answered_call_is_in_the_journals_file_after_a_kill(
     journal.write_text('{"number":0}\n')
     flags = ["--scenario", str(scenario), "--bootstrap", f"127.0.0.1:{free_port()}", "--journal", str(journal)]
     child = children.start("fleet", [*COMMAND, *flags, "--api-file", str(api_file)])
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(90):
         while not api_file.exists():
             children.raise_ended()
             await asyncio.sleep(0.02)
@@ -313,12 +313,12 @@ async def test_a_journal_that_cannot_be_kept_ends_the_fleet(children: Children, 
     api_file = tmp_path / "api"
     flags = ["--scenario", str(scenario), "--bootstrap", f"127.0.0.1:{free_port()}", "--journal", "/dev/full"]
     child = children.start("fleet", [*COMMAND, *flags, "--api-file", str(api_file)])
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(90):
         while not api_file.exists():
             children.raise_ended()
             await asyncio.sleep(0.02)
     await Api(api_file.read_text().strip()).call("GET", "/v1/targets")
-    assert await asyncio.to_thread(child.process.wait, 30) == ExitCode.STORAGE
+    assert await asyncio.to_thread(child.process.wait, 90) == ExitCode.STORAGE
     assert "--journal: /dev/full cannot be written: No space left on device" in child.log_path.read_text()
 
 
