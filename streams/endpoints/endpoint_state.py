@@ -41,7 +41,8 @@ class EndpointState:
     first tick: until then each record may bring an earlier one.
 
     `outcome_is_news`: no tick has seen it yet. `restored` has, by topic, the offset below which records were read
-    before this process was born: they fill the windows and nothing else. `floor_s` is the processing time of the last tick made then.
+    before this process was born: they fill the windows and nothing else. `floor_s` is the processing time of the last
+    tick made then.
     """
 
     endpoint: str

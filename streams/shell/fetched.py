@@ -45,7 +45,7 @@ async def fetched_messages(
                 if fetcher._subscriptions.reassignment_in_progress:
                     await fetcher._subscriptions.wait_for_assignment()
                 found = _take_all(fetcher, partitions, limits)
-                if found or fetcher._closed:
+                if found or fetcher._closed or not timeout_s:
                     return found
                 await fetcher._create_fetch_waiter()
     except TimeoutError:
