@@ -17,6 +17,9 @@ from wire.delta_schemas import DEAD_LETTERS
 from wire.topics import TOPICS
 
 LOG_FOLDER = "_delta_log"
+_NOT_THE_SQL = ("External error", "Object Store error", "IO error", "Parquet error")
+"""How DataFusion's errors begin that come from files and not from what was asked."""
+_BACKTRACE = re.compile(r"\x1b\[[0-9;]*m|^ *\d+: .*$", re.MULTILINE)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,7 +61,10 @@ def list_tables(root: TableRoot) -> list[TableSummary]:
 
 
 def check_tables(root: TableRoot) -> list[TableCheck]:
-    """Counts, in each table, the rows that are there more than once. Reads four columns of every file."""
+    """Counts, in each table, the rows that are there more than once. Reads four columns of every file.
+
+    Raises StorageError where one cannot be read.
+    """
     return [_check(name, table) for name, table in open_tables(root).items()]
 
 
@@ -66,17 +72,28 @@ def query(root: TableRoot, sql: str) -> pa.Table:
     """The answer of DataFusion's SQL over the tables, each under its name.
 
     Raises ValueError with DataFusion's message for bad SQL (and the tables' names where one is unknown),
-    StorageError where the root cannot be read.
+    StorageError where the root, or a file of a table, cannot be read.
     """
     builder = QueryBuilder()
     tables = open_tables(root)
     for name, table in tables.items():
         builder.register(name, table)
     try:
-        answer = pa.table(builder.execute(sql).read_all())
+        answer = _answer(builder, sql)
+    except StorageError:
+        raise
     except Exception as error:  # DataFusion's errors arrive as plain Exceptions
         raise ValueError(_told(str(error), tables)) from error
     return answer.cast(pa.schema([_in_microseconds(field) for field in answer.schema]), safe=False)
+
+
+def _answer(builder: QueryBuilder, sql: str) -> pa.Table:
+    try:
+        return pa.table(builder.execute(sql).read_all())
+    except Exception as error:
+        if str(error).startswith(_NOT_THE_SQL):
+            raise StorageError(f"a table's file cannot be read: {_plain(error)}") from error
+        raise
 
 
 def _told(message: str, names: Iterable[str]) -> str:
@@ -100,8 +117,13 @@ def open_tables(root: TableRoot) -> dict[str, DeltaTable]:
         except TableNotFoundError:
             continue
         except (DeltaError, OSError) as error:
-            raise StorageError(f"table {root.uri(name)} cannot be read: {error}") from error
+            raise StorageError(f"table {root.uri(name)} cannot be read: {_plain(error)}") from error
     return tables
+
+
+def _plain(error: Exception) -> str:
+    """Delta's message on one line, without its colours and the frames of its own program."""
+    return " ".join(_BACKTRACE.sub("", str(error)).split())
 
 
 def _names(root: TableRoot) -> list[str]:
@@ -131,9 +153,9 @@ def _check(name: str, table: DeltaTable) -> TableCheck:
     builder = QueryBuilder().register("t", table)
     identity = ", ".join((*IDENTITY, "kafka_topic"))
     groups = f"SELECT {identity}, count(*) AS n FROM t GROUP BY {identity}"  # names of ours only
-    totals = pa.table(builder.execute(f"SELECT sum(n) AS rows, sum(n - 1) AS doubled FROM ({groups})").read_all())
+    totals = _answer(builder, f"SELECT sum(n) AS rows, sum(n - 1) AS doubled FROM ({groups})")
     found = totals.to_pylist()[0]
-    examples = pa.table(builder.execute(f"{groups} HAVING count(*) > 1 ORDER BY {identity} LIMIT 10").read_all())
+    examples = _answer(builder, f"{groups} HAVING count(*) > 1 ORDER BY {identity} LIMIT 10")
     return TableCheck(
         name=name, rows=found["rows"] or 0, doubled=found["doubled"] or 0, examples=_repeated(examples.to_pylist())
     )

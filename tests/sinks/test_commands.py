@@ -6,6 +6,7 @@ import re
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import aiohttp
@@ -182,3 +183,15 @@ def test_a_missing_folder_has_a_status(tmp_path: Path) -> None:
     listed = headrace("tables", f"--tables={tmp_path / 'nowhere'}")
     assert listed.returncode == ExitCode.STORAGE
     assert "nowhere" in listed.stderr
+
+
+@pytest.mark.parametrize("damage", [Path.unlink, lambda file: file.write_bytes(b"PAR1")], ids=["gone", "damaged"])
+async def test_a_table_whose_files_cannot_be_read_has_a_status(filled: Path, damage: Callable[[Path], object]) -> None:
+    """As where somebody tidied the folder by hand."""
+    for file in (filled / REQUESTS).rglob("*.parquet"):
+        damage(file)
+    for command in (["query", f"SELECT DISTINCT endpoint FROM {REQUESTS}"], ["check"]):
+        answered = await asyncio.to_thread(headrace, "tables", *command, f"--tables={filled}")
+        assert answered.returncode == ExitCode.STORAGE, answered.stderr
+        assert "cannot be read: " in answered.stderr
+        assert len(answered.stderr.splitlines()) == 1
