@@ -10,7 +10,7 @@ import psutil
 
 from headrace.local_stack import headrace_command
 
-END_S = 120
+END_S = 240
 """How long a run has to end once it was asked to: everything is slow where many tests run at once."""
 
 
