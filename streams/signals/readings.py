@@ -160,6 +160,11 @@ class TickReading:
             found = self._windows[length_s] = WindowReading(self, length_s)
         return found
 
+    def close(self) -> None:
+        """Let go of the windows, which hold this: such a circle, with all grids in it, would stay in memory until
+        Python looks for circles."""
+        self._windows.clear()
+
     @property
     def recent(self) -> WindowReading:
         """The last 300 s: how far back something must have been heard to be stale, and what means are taken over."""

@@ -36,7 +36,7 @@ def make_signal(state: EndpointState, window: EndpointWindow, moment: TickMoment
     spec = None if target is None else target.spec_replicas
     rollout = target is not None and target.rollout
     drain = quantile(down.histogram("e2e_ms"), DRAIN_FRACTION)
-    return EndpointSignal(
+    signal = EndpointSignal(
         endpoint=state.endpoint,
         at_s=tick,
         processed_s=moment.processed_s,
@@ -53,6 +53,8 @@ def make_signal(state: EndpointState, window: EndpointWindow, moment: TickMoment
         drain_p99_ms=None if drain is None else drain.value,
         outcome=state.outcome,
     )
+    reading.close()
+    return signal
 
 
 def _supply(state: EndpointState, tick: int, rollout_spec: int | None) -> SupplySignal:

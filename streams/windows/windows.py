@@ -54,6 +54,11 @@ class Windows:
         """Bytes of all arrays that are really used; names and dictionaries (under 1 KB a series) not counted."""
         return self._table.nbytes + self._buckets.nbytes + self._histograms.nbytes
 
+    @property
+    def endpoints(self) -> tuple[str, ...]:
+        """Those of which anything is kept."""
+        return tuple(self._table.endpoints)
+
     def add(self, columns: SampleColumns, rows: Rows | None = None) -> AddReport:
         """Take the samples at `rows` (rising; None: all), in log order.
 

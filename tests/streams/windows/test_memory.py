@@ -51,7 +51,7 @@ def second_of_all(at_s: int) -> SampleColumns:
 def fill(windows: Windows, seconds: list[SampleColumns]) -> None:
     for columns in seconds:
         windows.add(columns)
-    for endpoint in dict.fromkeys(endpoint for columns in seconds for endpoint in columns.endpoints):
+    for endpoint in windows.endpoints:
         windows.grid(endpoint, 1_700_000_000, 1_700_000_003).histogram("ttft_ms")
 
 

@@ -317,7 +317,7 @@ def test_forgetting_frees_rows_for_others() -> None:
     add(windows, *batch)
     full = windows.nbytes
     windows.forget("chat")
-    assert windows.sources("chat") == frozenset()
+    assert windows.endpoints == ()
     assert windows.grid("chat", 100, 101).replicas == ()
     add(windows, *[sample(100, f"other-{number}", e2e_ms=histogram(0, 0, 0)) for number in range(50)])
     assert windows.grid("chat", 100, 101).histogram("e2e_ms").total == 0
