@@ -26,7 +26,6 @@ from streams.endpoints.effects import PolicyDeleted
 from streams.endpoints.endpoint_state import EndpointState
 from streams.endpoints.ticks import PATIENCE_S, TICK_S
 from streams.shell.inputs import INPUT_TOPICS
-from wire.codec import decode
 
 Struct = TypeVar("Struct", bound=msgspec.Struct)
 OTHER_TOPICS = tuple(topic for topic in INPUT_TOPICS if topic not in (REQUESTS, "policies"))
@@ -151,13 +150,8 @@ async def _decisions(logs: EndpointLogs) -> AsyncIterator[ScalingDecision]:
 
 async def _own(logs: EndpointLogs, topic: str, kind: type[Struct]) -> AsyncIterator[Struct]:
     """The endpoint's records of an output topic, all that the log holds."""
-    key = logs.endpoint.encode()
-    async for messages in logs.messages(topic, 0):
-        for message in messages:
-            if message.key == key and message.value is not None:
-                record = decode(topic, message.value)
-                assert isinstance(record, kind)
-                yield record
+    async for _, record in logs.outputs(topic, kind, 0):
+        yield record
 
 
 class _Feed:

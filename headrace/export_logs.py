@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
+from typing import TypeVar
 
 import msgspec
 import numpy as np
@@ -9,10 +10,13 @@ from aiokafka import AIOKafkaConsumer, ConsumerRecord, TopicPartition
 
 from streams.endpoints.effects import PolicyDeleted
 from wire.batches import FrameRun, JsonRun, Run, Tombstone, decode_batch
+from wire.codec import DecodeError, decode
 from wire.frame_schema import frame_columns
 from wire.frames import histogram_at
 from wire.kafka import partition_of
 from wire.topics import TOPICS, TopicNames
+
+R = TypeVar("R", bound=msgspec.Struct)
 
 POLL_TIMEOUT_MS = 200
 POLL_RECORDS_MAX = 2000
@@ -84,6 +88,17 @@ class EndpointLogs:
                 for logged in _of_run(topic, run, self.endpoint):
                     yield logged
 
+    async def outputs(
+        self, topic: str, kind: type[R], first: int, end: int | None = None
+    ) -> AsyncIterator[tuple[ConsumerRecord, R]]:
+        """The endpoint's records of an output topic, each with its message; what is none of `kind` is left out."""
+        key = self.endpoint.encode()
+        async for messages in self.messages(topic, first, end):
+            for message in messages:
+                record = _read(topic, message) if message.key == key else None
+                if isinstance(record, kind):
+                    yield message, record
+
     async def _consumer(self, topic: str) -> AIOKafkaConsumer:
         consumer = self._consumers.get(topic)
         if consumer is None:
@@ -96,6 +111,14 @@ class EndpointLogs:
         await consumer.topics()
         await consumer._client.force_metadata_update()  # aiokafka loads a topic's partitions when it is first named
         return consumer.partitions_for_topic(real) or set()
+
+
+def _read(topic: str, message: ConsumerRecord) -> msgspec.Struct | None:
+    """Null for a tombstone, and for what no worker wrote."""
+    try:
+        return decode(topic, message.value)
+    except DecodeError:
+        return None
 
 
 def _of_run(topic: str, run: Run, endpoint: str) -> list[Logged]:

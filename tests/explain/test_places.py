@@ -65,7 +65,7 @@ class Line(msgspec.Struct, kw_only=True):
         return await asyncio.to_thread(find_case, wanted, self.places(**which))
 
     async def send(self, first_s: int, end_s: int) -> None:
-        """What travelled in a span of event time, stamped with it; outputs in a transaction, and one aborted after."""
+        """What travelled in a span of event time, stamped with it; outputs in a transaction; one aborted, and junk."""
         own = {
             topic: [record for record in records if first_s <= _time(record, self.loop) < end_s]
             for topic, records in self.loop.records.items()
@@ -78,16 +78,21 @@ class Line(msgspec.Struct, kw_only=True):
             await producer.begin_transaction()
             await self._send_all(producer, {topic: [_moved(own[topic][-1], 1)] for topic in OUTPUTS})
             await producer.abort_transaction()
+        async with open_producer(self.access) as producer:
+            for topic in OUTPUTS:
+                for value in (None, b"", b"{", b"null", b"\xff"):
+                    await self._put(producer, topic, value, (first_s + 2) * 1000)
 
     async def _send_all(self, producer: Any, records: Mapping[str, Sequence[Any]]) -> None:
-        key = self.loop.endpoint
-        partition = partition_of(key, PARTITIONS)
         for topic, of_topic in records.items():
             for record in of_topic:
-                stamp_ms = (_time(record, self.loop) + 2) * 1000
-                real = self.deployment.names.real(topic)
-                await producer.send(real, encode(record), key.encode(), partition, timestamp_ms=stamp_ms)
+                await self._put(producer, topic, encode(record), (_time(record, self.loop) + 2) * 1000)
         await producer.flush()
+
+    async def _put(self, producer: Any, topic: str, value: bytes | None, stamp_ms: int) -> None:
+        key = self.loop.endpoint
+        real, partition = self.deployment.names.real(topic), partition_of(key, PARTITIONS)
+        await producer.send(real, value, key.encode(), partition, timestamp_ms=stamp_ms)
 
 
 def _time(record: Any, loop: ClosedLoop) -> int:

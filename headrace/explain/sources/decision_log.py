@@ -38,7 +38,6 @@ class DecisionLog:
 
     def __init__(self, logs: EndpointLogs) -> None:
         self._logs = logs
-        self._key = logs.endpoint.encode()
 
     async def newest(self) -> Logged | None:
         """The newest one, among the last READ_MAX offsets."""
@@ -125,11 +124,8 @@ class DecisionLog:
         return None
 
     async def _own(self, start: int, end: int | None) -> AsyncIterator[Logged]:
-        async for messages in self._logs.messages(TOPIC, start, end):
-            for message in messages:
-                decision = _decision(message) if message.key == self._key else None
-                if decision is not None:
-                    yield Logged(decision=decision, offset=message.offset, stamped_s=message.timestamp / 1000)
+        async for message, decision in self._logs.outputs(TOPIC, ScalingDecision, start, end):
+            yield Logged(decision=decision, offset=message.offset, stamped_s=message.timestamp / 1000)
 
 
 def _decision(message: ConsumerRecord) -> ScalingDecision | None:

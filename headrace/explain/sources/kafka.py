@@ -19,7 +19,6 @@ from records.policy import EndpointPolicy
 from records.scaling_memory import ScalingMemory
 from records.signals import EndpointSignal
 from records.telemetry import TargetObserved
-from wire.codec import decode
 from wire.kafka import KafkaAccess
 from wire.topics import TopicNames
 
@@ -155,13 +154,8 @@ class KafkaCases:
         """The endpoint's records of an output topic that were written about then."""
         first = await self._logs.offset_at(topic, stamped_s - AROUND_S)
         end = await self._logs.offset_at(topic, stamped_s + AROUND_S)
-        key = self._logs.endpoint.encode()
-        async for messages in self._logs.messages(topic, first, end):
-            for message in messages:
-                if message.key == key and message.value is not None:
-                    record = decode(topic, message.value)
-                    if isinstance(record, kind):
-                        yield record
+        async for _, record in self._logs.outputs(topic, kind, first, end):
+            yield record
 
     async def _between(self, topic: str, kind: type[R], first_s: int, last_s: int) -> AsyncIterator[R]:
         """The endpoint's records of an input topic that came from a time to another."""
