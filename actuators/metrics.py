@@ -25,6 +25,9 @@ read_to_applied = _meter.create_histogram(
 undecodable = _meter.create_counter(
     "headrace_actuator_undecodable", description="Messages that are no record, by topic; the sink keeps them"
 )
+misplaced = _meter.create_counter(
+    "headrace_actuator_misplaced", description="Decisions in another partition than their endpoint's, left out"
+)
 broken_chains = _meter.create_counter(
     "headrace_actuator_broken_chains", description="Decisions that do not follow the one before"
 )

@@ -230,6 +230,11 @@ class Tenure:
         record = _decoded(DECISIONS, message)
         if not isinstance(record, ScalingDecision):
             return
+        if message.partition != partition_of(record.endpoint, self._options.decision_partitions):
+            # Whoever owns the endpoint's own partition does not see it: the two would not know of each other.
+            metrics.misplaced.add(1)
+            _log.warning("misplaced", endpoint=record.endpoint, partition=message.partition, offset=message.offset)
+            return
         work = self._works.get(record.endpoint) or self._add_work(record.endpoint, message.partition)
         if not work.chain.add(record, message.offset, self._options.carriers.monotonic_s()):
             metrics.broken_chains.add(1)

@@ -17,6 +17,7 @@ from tests.actuators.fleet_server import SPEC_MAX, fleet_served
 from tests.actuators.spoiling_proxy import proxied
 from tests.conftest import BrokerFactory, Kafka
 from wire.admin import TopicSettings, create_topics
+from wire.codec import encode
 from wire.kafka import KafkaAccess, open_consumer, open_producer, partition_of
 from wire.topics import TopicNames
 
@@ -88,6 +89,24 @@ async def test_every_decision_that_is_no_hold_gets_its_outcome(deployment: Deplo
         assert str(SPEC_MAX + 1) in told[too_many.decision_id].detail
         assert "ghost" in told[unknown.decision_id].detail
         assert all(offset in (end, None) for offset, end in await committed(deployment, options.group_id))
+
+
+async def test_a_decision_in_another_partition_than_its_endpoints_is_left_out(deployment: Deployment) -> None:
+    """Another actuator may own the endpoint's own partition, and with it a newer decision."""
+    here = partition_of("chat", PARTITIONS)
+    other = next(name for name in ("code", "ghost", "a", "b", "c") if partition_of(name, PARTITIONS) != here)
+    misplaced = DecisionChain("chat").next(deployment.tick(5), 2, 7)
+    chain = DecisionChain(other)
+    async with fleet_served({"chat": 2, other: 2}, deployment.clock.now_s) as fleet:
+        async with acting(deployment.options(), fleet.url):
+            async with open_producer(deployment.access) as producer:
+                await deployment.send("decisions.scaling", other, encode(misplaced), producer)
+            for before_s in (4, 3):  # The second one is read when all that the first poll brought is done.
+                after = chain.next(deployment.tick(before_s), 2, 8 - before_s)
+                await deployment.decide(after)
+                await deployment.until_told(after)
+        assert fleet.spec("chat") == 2
+        assert misplaced.decision_id not in {it.decision_id for it in await deployment.outcomes()}
 
 
 async def test_a_backlog_is_told_and_a_second_run_repeats_nothing(deployment: Deployment) -> None:
