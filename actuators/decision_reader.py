@@ -86,7 +86,10 @@ class DecisionReader(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokaf
         owner = self._owner
         if owner is None:
             # aiokafka tells what is wrong with the group to those alone who poll, which has to wait for an owner.
-            self._consumer._coordinator.check_errors()
+            try:
+                self._consumer._coordinator.check_errors()
+            except KafkaError as error:
+                await _pass_over(error)
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._owned.wait(), POLL_MS / 1000)
             return
@@ -103,10 +106,7 @@ class DecisionReader(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokaf
         except IllegalStateError:
             return  # A rebalance is about to tell the listener.
         except KafkaError as error:
-            if not error.retriable:
-                raise
-            _log.warning("poll_failed", error=f"{type(error).__name__}: {error}")
-            await asyncio.sleep(RETRY_S)
+            await _pass_over(error)
 
     def _drop_poll(self) -> None:
         if self._poll is not None:
@@ -159,3 +159,11 @@ class DecisionReader(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokaf
             _log.warning("offsets_not_committed", why=f"{type(error).__name__}: {error}")
         else:
             self._committed.update(moved)
+
+
+async def _pass_over(error: KafkaError) -> None:
+    """Raise it, unless it helps to poll again after a while."""
+    if not error.retriable:
+        raise error
+    _log.warning("poll_failed", error=f"{type(error).__name__}: {error}")
+    await asyncio.sleep(RETRY_S)
