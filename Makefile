@@ -24,12 +24,12 @@ $(READY): requirements.lock pyproject.toml
 setup: $(READY)  ## Python environment in .venv, from the lock
 
 .PHONY: demo
-demo: $(READY)  ## The whole line on this machine: broker, workers, sink, a real engine under load
-	$(BIN)/headrace demo
+demo: $(READY)  ## A fleet that follows its load, on this machine; make demo DEMO=engine: real engines
+	$(BIN)/headrace demo $(DEMO)
 
 .PHONY: test
 test: $(READY)  ## All tests but the soaks, in under 10 minutes on two cores
-	$(PYTEST) -m "not slow" --numprocesses 2 --dist loadfile --no-loadscope-reorder
+	$(PYTEST) -m "not slow" --numprocesses 3 --dist loadfile --no-loadscope-reorder
 
 .PHONY: test-slow
 test-slow: $(READY)  ## Soaks, long kill runs, whole demos, docker-compose.yml by a real compose

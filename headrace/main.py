@@ -15,7 +15,7 @@ HELP = """Per-second telemetry of model servers in, scaling decisions with reaso
 Telemetry goes through Kafka; workers compute windows, signals and decisions from it; the sink keeps every topic in
 Delta tables. On one machine, with everything included:
 
-    headrace demo                      a real engine under load, decisions live
+    headrace demo                      a fleet that follows its load, and says why
     headrace up --policies DIR         broker, workers and sink for your own telemetry
 
 Against a cluster, each of these takes --bootstrap HOST:PORT (HEADRACE_BOOTSTRAP):
@@ -32,7 +32,7 @@ Every setting is a flag, a variable HEADRACE_* or a line of a TOML file (--confi
 
 COMMANDS = {
     "up": "Run everything on this machine: broker, topics, policies, workers, sink.",
-    "demo": "Run everything with a real engine under changing load, and show what is decided.",
+    "demo": "Show a fleet that follows its load, or with `engine` the line with real engines.",
     "broker": "Run a real Apache Kafka alone, and print its address.",
     "topics": "Create, list or check the topics.",
     "policy": "Check a folder of policies, or publish it.",

@@ -35,8 +35,8 @@ Points = list[tuple[float, float]]
 class Burst:
     """When the burst is, as shares of the run, and its rates in requests/s; it takes RAMP_S up and down."""
 
-    from_share: float = 0.125
-    to_share: float = 0.475
+    from_share: float = 0.1
+    to_share: float = 0.45
     quiet: float = 10.0
     loud: float = 1000.0
     ramp_s: float = 5.0
@@ -50,7 +50,7 @@ class Burst:
         return self.to_share * seconds
 
     def points(self, seconds: float) -> Points:
-        """A run of 1,200 s has its burst from 150 s to 570 s: seven minutes."""
+        """A run of 1,200 s has its burst from 120 s to 540 s: seven minutes."""
         begins_s, ends_s = self.begins_s(seconds), self.ends_s(seconds)
         return [
             (0.0, self.quiet),
@@ -118,7 +118,7 @@ ENDPOINTS: Sequence[DemoEndpoint] = (
         points=BURST.points,
         replicas=2,
         patience_s=60.0,
-        limits={"maxNumSeqs": 48, "waitingMax": 8},
+        limits={"maxNumSeqs": 48, "waitingMax": 12},
         cached=CACHED,
     ),
     DemoEndpoint(

@@ -66,10 +66,10 @@ def _followed(history: EndpointHistory, facts: BurstFacts, need: int) -> list[st
 
 def _came_down(facts: BurstFacts, window_s: int) -> str:
     if facts.below_need_s is None:
-        return "It did not come down before the run ended: the window of the policy still held the burst."
+        return "It did not come down before the run ended: the policy's window still held the burst, or had gaps."
     return (
-        f"It went below that need {facts.below_need_s} s after the burst's end: until then the window of "
-        f"{window_s} s held it."
+        f"It went below that need {facts.below_need_s} s after the burst's end: the window of {window_s} s must have "
+        "forgotten the burst, and seen all of that time."
     )
 
 
