@@ -243,7 +243,7 @@ class Exporter:
         for topic in WINDOW_TOPICS:
             end = memory.offsets.get(topic, 0)
             if end:
-                first = await self._logs.offset_at(topic, plan.since_s or 0.0)
+                first = await self._logs.offset_at(topic, plan.times_s[topic])
                 again += [logged async for logged in self._logs.records(topic, first, end)]
         yield as_line("controllers", counted_in_lines(memory, again))
         yield record_line(policy, None)

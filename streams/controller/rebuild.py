@@ -13,7 +13,8 @@ from streams.windows.columns import SampleColumns
 REQUESTS = "telemetry.requests"
 GPUS = "telemetry.gpus"
 WINDOW_TOPICS = (REQUESTS, GPUS)
-"""Topics whose last minutes are read again; the others go on where the memory's newest tick left them."""
+"""Topics whose last minutes are read again; the others go on where the memory's newest tick left them, but for the
+records of endpoints that had no tick yet."""
 FOLLOWED_TOPICS = ("telemetry.replicas", "telemetry.targets", "outcomes", "policies")
 
 Rows = SampleColumns | Sequence[object]
@@ -23,13 +24,14 @@ Rows = SampleColumns | Sequence[object]
 class RewindPlan:
     """From where each topic is to be read again.
 
-    `since_s`: `telemetry.requests` and `telemetry.gpus` from the first record that was received then or later, UNIX s;
-    null: nothing is remembered, so any time will do from which ticks are wanted. `span_s` is how long before a tick
-    its windows, and the clocks' offsets, begin. `offsets`: the other topics, by the offset of the next record to read,
-    where that is remembered.
+    `times_s`: each of WINDOW_TOPICS from the first record that was received then or later, UNIX s; the other topics
+    from there or from `offsets` (that of the next record to read), whichever is earlier: an endpoint whose first tick
+    was lost with the process has no memory, and its first records stand before `offsets`. Empty: nothing is
+    remembered, so any time will do from which ticks are wanted. `span_s` is how long before a tick its windows, and
+    the clocks' offsets, begin.
     """
 
-    since_s: float | None
+    times_s: Mapping[str, float]
     span_s: float
     offsets: Mapping[str, int]
 
@@ -67,8 +69,13 @@ def plan_rewind(memories: Iterable[ControllerMemory], span_s: int, policies_read
     span = float(span_s + LATENESS_S + AHEAD_MAX_S + TICK_S)
     offsets = {topic: min(memory.offsets.get(topic, 0) for memory in memories) for topic in FOLLOWED_TOPICS if memories}
     offsets |= {"policies": policies_read_to} if policies_read_to else {}
-    since_s = min((memory.at_s for memory in memories), default=None)
-    return RewindPlan(since_s=None if since_s is None else max(0.0, since_s - span), span_s=span, offsets=offsets)
+    if not memories:
+        return RewindPlan(times_s={}, span_s=span, offsets=offsets)
+    oldest_tick = min(memory.at_s for memory in memories)
+    # A first tick is due ten seconds after its first record at the latest, and was not made when the oldest tick was.
+    times_s = dict.fromkeys(WINDOW_TOPICS, max(0.0, oldest_tick - span))
+    times_s |= {topic: max(0.0, float(oldest_tick - AHEAD_MAX_S)) for topic in FOLLOWED_TOPICS if topic != "policies"}
+    return RewindPlan(times_s=times_s, span_s=span, offsets=offsets)
 
 
 @dataclass(slots=True)

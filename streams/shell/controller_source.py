@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from records.memory import ControllerMemory
 from records.policy import EndpointPolicy
 from streams.controller.controller import PartitionController
-from streams.controller.rebuild import REQUESTS, WINDOW_TOPICS
+from streams.controller.rebuild import REQUESTS
 from streams.endpoints.effects import Count, PolicyDeleted, TickEffects
 from streams.endpoints.ticks import CATCH_UP_S
 from streams.shell.inputs import INPUT_TOPICS
@@ -53,12 +53,11 @@ class ControllerSource:
             memory["policies"].next_offset,
         )
         self._mark_behind(now_s)
-        remembered = plan.since_s is not None
-        since_s = plan.since_s if plan.since_s is not None else now_s - max(plan.span_s, FIRST_SPAN_S)
-        # What nothing is remembered of is read by time; policies were just read to their end.
+        # Policies were just read to their end.
         offsets = {"policies": memory["policies"].next_offset, **plan.offsets}
-        by_time = WINDOW_TOPICS if remembered else [topic for topic in INPUT_TOPICS if topic not in offsets]
-        return StartPositions(times_s=dict.fromkeys(by_time, since_s), offsets=offsets)
+        since_s = now_s - max(plan.span_s, FIRST_SPAN_S)
+        times_s = plan.times_s or {topic: since_s for topic in INPUT_TOPICS if topic not in offsets}
+        return StartPositions(times_s=times_s, offsets=offsets)
 
     def log_begins(self, received_s: float) -> None:
         self._controller.log_begins(received_s)

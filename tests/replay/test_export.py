@@ -17,11 +17,10 @@ from records.memory import ControllerMemory
 from records.policy import EndpointPolicy
 from records.signals import EndpointSignal
 from streams.controller.controller import PartitionController
-from streams.controller.rebuild import WINDOW_TOPICS
 from streams.endpoints.effects import PolicyDeleted, TickEffects
 from tests.conftest import Kafka
 from tests.seeds import seeds
-from tests.streams.controller.line import REQUESTS, Line, feed_all, policy, sample, started
+from tests.streams.controller.line import REQUESTS, Line, feed_all, policy, read_again, sample, started
 from tests.streams.controller.random_line import ENDPOINTS, POLICIES, random_line
 from wire.admin import TopicSettings, create_topics
 from wire.codec import encode
@@ -85,16 +84,7 @@ def _work(line: Line, policies: list[EndpointPolicy], rng: random.Random) -> lis
     for stop in [*stops, len(line.arrivals)]:
         controller = PartitionController(0, lambda endpoint: True)
         plan = controller.restore(memories.values(), policies, len(policies))
-        again = [
-            arrival
-            for arrival in line.arrivals[:stop]
-            if (
-                arrival.received_s >= (plan.since_s or 0)
-                if arrival.topic in WINDOW_TOPICS
-                else arrival.offset >= plan.offsets.get(arrival.topic, 0)
-            )
-        ]
-        made = feed_all(controller, again, rng)
+        made = feed_all(controller, read_again(plan, line.arrivals[:stop]), rng)
         kept = made if stop == len(line.arrivals) else made[: rng.randint(0, len(made))]
         committed += kept
         memories.update({one.endpoint: one.memory for one in kept})

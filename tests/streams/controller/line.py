@@ -119,15 +119,12 @@ def as_bytes(effects: Iterable[TickEffects]) -> list[bytes]:
 
 def read_again(plan: RewindPlan, arrivals: Sequence[Arrival]) -> list[Arrival]:
     """What a worker reads that starts from `plan`."""
-    since_s = 0.0 if plan.since_s is None else plan.since_s
+    never = float("inf") if plan.times_s else 0.0
     return [
         arrival
         for arrival in arrivals
-        if (
-            arrival.received_s >= since_s
-            if arrival.topic in WINDOW_TOPICS
-            else arrival.offset >= plan.offsets.get(arrival.topic, 0)
-        )
+        if arrival.received_s >= plan.times_s.get(arrival.topic, never)
+        or (arrival.topic not in WINDOW_TOPICS and arrival.offset >= plan.offsets.get(arrival.topic, 0))
     ]
 
 

@@ -121,7 +121,7 @@ def test_memory_without_a_policy_is_left_alone() -> None:
     memory = feed_all(started(policy()), line.arrivals)[-1].memory
     controller = PartitionController(0, lambda endpoint: True)
     plan = controller.restore([memory], [])
-    assert (plan.since_s, dict(plan.offsets)) == (None, {})
+    assert (dict(plan.times_s), dict(plan.offsets)) == ({}, {})
     assert feed_all(controller, line.arrivals) == []
 
 
@@ -130,7 +130,7 @@ def test_the_plan_reaches_back_the_windows_and_goes_on_where_other_topics_were()
     memory = feed_all(started(policy()), line.arrivals)[-1].memory
     controller = PartitionController(0, lambda endpoint: True)
     plan = controller.restore([memory], [policy(scaleDown={"windowSeconds": 900})], policies_read_to=7)
-    assert plan.since_s is not None
-    assert plan.since_s <= memory.at_s - 900 - 2 - 60
+    assert plan.times_s[REQUESTS] <= memory.at_s - 900 - 2 - 60
+    assert memory.at_s - 900 < plan.times_s["telemetry.targets"] <= memory.at_s - 10
     assert plan.offsets["policies"] == 7
     assert memory.offsets == {REQUESTS: 297}
