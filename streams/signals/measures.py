@@ -56,7 +56,8 @@ def total(reading: WindowReading, found: Tally, gateway: str | None = None) -> M
     if held is not None:
         parts.append(held[0])
         coverage = min(coverage, held[1]) if seconds.seconds else held[1]
-    elif not found.is_known:
+    if not found.is_known and (gateway is None or held is None or np.isnan(reading.gateway(gateway)).all()):
+        # Nobody spoke in the window: what the gateway last said of nothing tells nothing of the replicas.
         return Measured(None, coverage)
     return Measured(fsum(parts), coverage, found.measured)
 

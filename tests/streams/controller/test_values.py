@@ -176,6 +176,19 @@ def test_a_gateway_that_falls_silent_with_a_queue_makes_the_demand_partial() -> 
     assert value(line, "inflight_requests").state is S.FRESH
 
 
+@pytest.mark.parametrize("waiting", [0.0, 9.0])
+def test_where_replicas_and_gateway_fell_silent_nothing_is_known(waiting: float) -> None:
+    """The gateway's last word, that it holds nothing, is no word on the replicas."""
+    line = Line()
+    for at_s in range(1000, 1070):
+        fields = {"waiting": waiting, "running": None, "completions": 0, "arrivals": 0}
+        line.samples([sample(at_s), sample(at_s, "", source="router", reporter="gw", epoch="g", **fields)])
+    for at_s in range(1070, 1110):
+        line.add("telemetry.replicas", ready(at_s, "replica-of-another-node"))
+    found = value(line, "inflight_requests")
+    assert (found.value, found.state) == (None, S.STALE)
+
+
 def test_one_silent_replica_of_ten_leaves_the_others_values() -> None:
     """scenarios.md A8."""
     line = Line()
