@@ -50,7 +50,9 @@ def watch() -> Watch:
 
 
 def standing(watch: Watch) -> Standing:
-    return Standing(done_s=30, seconds=120, phase="burst", now_s=T + 31, endpoints=watch.standings())
+    return Standing(
+        done_s=30, seconds=120, phase="burst", now_s=T + 31, behind_s=watch.behind_s, endpoints=watch.standings()
+    )
 
 
 def test_rates_and_percentiles_are_of_the_last_settled_seconds(watch: Watch) -> None:
@@ -72,7 +74,7 @@ def test_how_far_behind_it_is_is_the_worst_that_was_seen(watch: Watch) -> None:
 def test_nothing_is_known_at_first() -> None:
     (one,) = Watch([POLICY]).standings()
     assert (one.requests_per_s, one.in_flight, one.ttft_p95_ms, one.newest) == (None, None, None, None)
-    shown = on_terminal(Standing(done_s=0, seconds=9, phase="x", now_s=T, endpoints=[one]), 150)
+    shown = on_terminal(Standing(done_s=0, seconds=9, phase="x", now_s=T, behind_s=0.0, endpoints=[one]), 150)
     assert "nothing was decided yet" in shown
 
 
@@ -84,6 +86,13 @@ def test_a_terminal_shows_each_endpoint_in_a_line(watch: Watch, width: int) -> N
     assert "08:00:20 scale_up at 20" in shown, "the last change, in UTC"
     assert "30 of 120 s" in shown
     assert max(map(len, shown.splitlines())) <= width
+
+
+def test_a_machine_that_is_too_busy_is_told_while_it_runs(watch: Watch) -> None:
+    watch.look(T + 31)
+    assert "behind" not in on_terminal(standing(watch), 100)
+    watch.look(T + 90)
+    assert "samples are 60 s behind" in on_terminal(standing(watch), 100)
 
 
 def on_terminal(shown: Standing, width: int) -> str:

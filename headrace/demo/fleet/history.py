@@ -31,7 +31,8 @@ SELECT endpoint, at_s, spec_replicas FROM telemetry_targets WHERE spec_replicas 
 ORDER BY endpoint, at_s, seq"""
 _DECISIONS = """\
 SELECT d.endpoint, d.at_s, d.decision_id, d.action, d.reason, d.bound, d.current, d.desired, d.detail, o.result
-FROM decisions_scaling d LEFT JOIN (SELECT decision_id, max(result) AS result FROM outcomes GROUP BY decision_id) o
+FROM decisions_scaling d LEFT JOIN (SELECT decision_id, CASE WHEN bool_or(result = 'applied') THEN 'applied'
+           ELSE max(result) END AS result FROM outcomes GROUP BY decision_id) o
 ON o.decision_id = d.decision_id ORDER BY d.endpoint, d.at_s"""
 
 _SUPPLY: Mapping[str, str] = {

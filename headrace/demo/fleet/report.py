@@ -18,21 +18,18 @@ from headrace.demo.fleet.line import FleetPlan
 from headrace.demo.fleet.memory import MemoryWatch
 from headrace.demo.fleet.page.render import PageContent, render_page
 from headrace.demo.fleet.queries import QUESTIONS
+from headrace.demo.fleet.screen import is_busy
 from headrace.demo.fleet.script import BURST, ENDPOINTS
 from headrace.demo.fleet.served import Served
 from headrace.demo.fleet.watch import Behind
 from headrace.demo.fleet.words import burst_words, service_words
 from headrace.exit_codes import CannotRunError, ExitCode
 from headrace.own_name import own_name
-from records.enums import OutcomeResult
+from records.enums import OutcomeResult, ScalingAction
 from records.policy import EndpointPolicy
 
 BURSTING = "burst"
 """The endpoint that has the burst."""
-
-
-BUSY_S = 20.0
-"""From so far behind on the windows to go up are empty: what is seen says more of the machine than of Headrace."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,8 +95,11 @@ def _tell_what_came(console: Console, report: Report) -> None:
         f"At their most, samples were {behind.samples_s:.0f} and decisions {behind.decisions_s:.0f} event seconds "
         "behind the clock.",
     )
-    if behind.samples_s > BUSY_S:
-        say(console, "This machine was too busy for this speed: decisions came late, as you see. Try --speed 5.")
+    if is_busy(behind.samples_s):
+        say(
+            console,
+            f"This machine was too busy for this speed: decisions came late, as you see. Try {own_name()} demo --speed 5.",
+        )
 
 
 def _tell_cost(console: Console, report: Report) -> None:
@@ -122,7 +122,10 @@ def _tell_cost(console: Console, report: Report) -> None:
         table.add_row(*cells[: len(table.columns)])
     console.print(table)
     if report.plan.acts:
-        say(console, "A static fleet has the replicas that the busiest minute needed (peak), all the time.")
+        words = "A static fleet has the replicas that the busiest minute needed (peak), all the time"
+        if any(served.turned_away for served in report.served.values()):
+            words += "; it waits for no start-up, and would have turned away fewer"
+        say(console, f"{words}.")
 
 
 def _write_page(report: Report) -> None:
@@ -186,10 +189,11 @@ class _Asked:
 
 
 def _worth_asking(report: Report) -> list[_Asked]:
-    """The first and the last change of the burst's endpoint that was carried out, or at least decided."""
+    """The burst's first change and the largest one down that were carried out, or at least decided."""
     changes = report.histories[BURSTING].decisions
     decisions = [one for one in changes if one.result == OutcomeResult.APPLIED] or changes
-    chosen = [decisions[0], decisions[-1]] if len(decisions) > 1 else list(decisions)
+    down = [one for one in decisions if one.action == ScalingAction.SCALE_DOWN]
+    chosen = [*decisions[:1], *sorted(down, key=lambda one: one.desired - one.current)[:1]]
     return [_Asked(name=BURSTING, action=one.action, at_s=one.at_s) for one in chosen]
 
 

@@ -19,6 +19,7 @@ from records.enums import ScalingAction
 
 WIDE = 130
 """Columns from which on the last decision stands in its endpoint's line; below, it stands under the table."""
+BUSY_S = 20.0
 PLAIN_EVERY_S = 60
 """Event seconds between two lines of an endpoint where no terminal is."""
 
@@ -42,12 +43,16 @@ class EndpointStanding:
 
 @dataclass(frozen=True, kw_only=True)
 class Standing:
-    """How far the show is: event seconds of all, the phase in a word, the time that is shown, each endpoint."""
+    """How far the show is: event seconds of all, the phase in a word, the time that is shown, each endpoint.
+
+    `behind_s`: how far the samples are behind that time.
+    """
 
     done_s: float
     seconds: float
     phase: str
     now_s: float
+    behind_s: float
     endpoints: Sequence[EndpointStanding]
 
 
@@ -98,6 +103,8 @@ class _PlainScreen:
                 _, *cells = _cells(one)
                 told = ", ".join(f"{name} {cell}" for name, cell in zip(_HEADERS[1:], cells, strict=True))
                 say(self._console, f"{_clock(standing.now_s)} UTC {one.name}: {told}")
+            if is_busy(standing.behind_s):
+                say(self._console, f"{_clock(standing.now_s)} UTC {_busy(standing)}")
 
 
 class _LiveScreen:
@@ -128,7 +135,19 @@ class _LiveScreen:
         if self._standing is None:
             return bar
         endpoints = self._standing.endpoints
-        return Group(_wide(endpoints) if self._console.width >= WIDE else _narrow(endpoints), bar)
+        table = _wide(endpoints) if self._console.width >= WIDE else _narrow(endpoints)
+        if is_busy(self._standing.behind_s):
+            return Group(table, Text(_busy(self._standing), style="yellow"), bar)
+        return Group(table, bar)
+
+
+def is_busy(behind_s: float) -> bool:
+    """From so far behind on the windows to go up are empty: what is seen says more of the machine than of Headrace."""
+    return behind_s > BUSY_S
+
+
+def _busy(standing: Standing) -> str:
+    return f"samples are {standing.behind_s:.0f} s behind: this machine is too busy for this speed, try --speed 5"
 
 
 def _wide(endpoints: Sequence[EndpointStanding]) -> RenderableType:

@@ -93,6 +93,7 @@ async def _perform(line: FleetLine, first_s: int, watch: Watch, screen: Screen) 
             seconds=seconds,
             phase=_phase(done_s, seconds),
             now_s=clock.now_s(),
+            behind_s=watch.behind_s,
             endpoints=watch.standings(),
         )
         screen.show_standing(standing)

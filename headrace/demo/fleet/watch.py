@@ -34,6 +34,8 @@ class Watch:
         self._newest: dict[str, Tick] = {}
         self._changed: dict[str, Tick] = {}
         self.behind = Behind()
+        self.behind_s = 0.0
+        """How far behind the samples were at the last look, event seconds."""
 
     def tick(self, tick: Tick) -> None:
         self._newest[tick.endpoint] = tick
@@ -52,8 +54,9 @@ class Watch:
         if all(name in self._newest for name in names):
             oldest_s = min(second for second in sampled if second is not None)
             decided_s = min(self._newest[name].at_s for name in names)
+            self.behind_s = now_s - oldest_s - 1
             self.behind = Behind(
-                samples_s=max(self.behind.samples_s, now_s - oldest_s - 1),
+                samples_s=max(self.behind.samples_s, self.behind_s),
                 decisions_s=max(self.behind.decisions_s, now_s - decided_s),
             )
 
