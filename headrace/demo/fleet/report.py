@@ -98,7 +98,8 @@ def _tell_what_came(console: Console, report: Report) -> None:
     if is_busy(behind.samples_s):
         say(
             console,
-            f"This machine was too busy for this speed: decisions came late, as you see. Try {own_name()} demo --speed 5.",
+            "This machine was too busy for this speed: decisions came late, as you see. "
+            f"Try {own_name()} demo --speed 5.",
         )
 
 
