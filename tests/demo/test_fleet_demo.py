@@ -15,8 +15,10 @@ from ruamel.yaml import YAML
 
 from headrace.broker import EmbeddedBroker
 from headrace.exit_codes import ExitCode
+from sinks.root import TableRoot
 from tests.demo.browser import Browser, open_browser
 from tests.demo.runs import DemoRun
+from tests.explain.run_check import check_run
 from tests.line.audit import ask, check_ticks, count_everything, read_decisions
 from wire.topics import TOPICS
 
@@ -159,6 +161,12 @@ def test_how_to_ask_why_works_as_printed(finished: Finished) -> None:
     assert done.returncode == 0, done.stderr
     assert "Scale up" in done.stdout
     assert "Applied by fleet" in done.stdout
+
+
+def test_each_change_is_explained_as_it_was(finished: Finished) -> None:
+    checked = check_run(TableRoot(address=str(finished.tables)))
+    assert checked.disagreements == ()
+    assert checked.explained == checked.decided_again > 5
 
 
 def test_the_folder_says_what_was_played(finished: Finished) -> None:

@@ -17,7 +17,9 @@ from ruamel.yaml import YAML
 from headrace.broker import EmbeddedBroker
 from headrace.exit_codes import ExitCode
 from simulation.startup import STARTUP_MODELS
+from sinks.root import TableRoot
 from tests.demo.runs import DemoRun
+from tests.explain.run_check import check_run
 from tests.line.audit import ask, read_decisions
 
 pytestmark = [pytest.mark.slow, pytest.mark.kafka, pytest.mark.timeout(900)]
@@ -116,6 +118,13 @@ def test_the_slo_is_kept_once_the_replicas_are_there(play: Callable[..., Whole])
 def test_it_costs_less_than_a_static_fleet(play: Callable[..., Whole]) -> None:
     rows = {row["endpoint"]: row for row in play().run.table("What the clients got, and what it cost")}
     assert float(rows["burst"]["GPU-hours"]) < 0.8 * float(rows["burst"]["static fleet"])
+
+
+@pytest.mark.parametrize("flags", [(), ("--no-actuator",)], ids=["acting", "alone"])
+def test_each_change_is_explained_as_it_was(play: Callable[..., Whole], flags: tuple[str, ...]) -> None:
+    checked = check_run(TableRoot(address=str(play(*flags).run.data / "tables")))
+    assert checked.disagreements == ()
+    assert checked.explained == checked.decided_again > 20
 
 
 def test_memory_stays_below_what_is_promised(play: Callable[..., Whole]) -> None:
