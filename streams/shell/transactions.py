@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from aiokafka import AIOKafkaProducer
 from aiokafka.errors import (
+    IllegalOperation,
     InvalidProducerEpoch,
     InvalidProducerIdMapping,
     KafkaError,
@@ -95,7 +96,8 @@ class PartitionTransactions:
             raise
         except _FENCED as error:
             raise FencedError(self._id) from error
-        except (TimeoutError, KafkaError) as error:
+        except (TimeoutError, KafkaError, IllegalOperation) as error:
+            # aiokafka calls a send illegal whose transaction was aborted, or failed in its sender, a moment before.
             raise TransactionFailedError(f"{self._id}: {error!r}") from error
         finally:
             _collect(futures)
@@ -113,6 +115,8 @@ class PartitionTransactions:
         await asyncio.gather(*futures)
         await self._faults.reached(FaultPoint.RECORDS_ACKNOWLEDGED, self.partition)
         _check_alive(producer)
+        if not producer._txn_manager.is_in_transaction():
+            raise KafkaError("the transaction ended before it was committed")
         await producer.commit_transaction()
         await self._faults.reached(FaultPoint.COMMITTED, self.partition)
 
@@ -124,7 +128,7 @@ class PartitionTransactions:
         try:
             async with asyncio.timeout(CLOSE_TIMEOUT_S):
                 await producer.abort_transaction()
-        except (TimeoutError, KafkaError):
+        except (TimeoutError, KafkaError, IllegalOperation):
             return  # The successor's start ends it.
 
     async def close(self) -> None:

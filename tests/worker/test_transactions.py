@@ -36,6 +36,18 @@ class FailBefore:
             raise TimeoutError("injected")
 
 
+class EndUnderneath:
+    """The transaction is over at a point, as after a revocation or when the sender has failed meanwhile."""
+
+    def __init__(self, point: FaultPoint) -> None:
+        self.ended: PartitionTransactions | None = None
+        self._point = point
+
+    async def reached(self, point: FaultPoint, partition: int) -> None:
+        if point is self._point and self.ended is not None:
+            await self.ended.abort()
+
+
 @pytest.fixture
 async def owner(pipeline: Pipeline) -> AsyncIterator[PartitionTransactions]:
     made = transactions(pipeline)
@@ -78,6 +90,21 @@ async def test_aborted_records_stay_invisible(pipeline: Pipeline) -> None:
     await broken.abort()
     await broken.close()
     assert await values(pipeline) == []
+
+
+@pytest.mark.parametrize("point", [FaultPoint.TRANSACTION_BEGUN, FaultPoint.RECORDS_ACKNOWLEDGED])
+async def test_a_transaction_that_ended_underneath_has_failed(pipeline: Pipeline, point: FaultPoint) -> None:
+    faults = EndUnderneath(point)
+    owner = transactions(pipeline, faults)
+    await owner.start()
+    faults.ended = owner
+    with pytest.raises(TransactionFailedError):
+        await owner.write([record(pipeline, b"never")])
+    faults.ended = None
+    await owner.start()
+    await owner.write([record(pipeline, b"again")])
+    assert await values(pipeline) == [b"again"]
+    await owner.close()
 
 
 async def test_memory_is_the_newest_committed_value_of_each_key(
