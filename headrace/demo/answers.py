@@ -3,11 +3,10 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import pyarrow as pa
 from rich.console import Console
 from rich.table import Column, Table
-from rich.text import Text
 
+from headrace.answer_table import answer_table
 from headrace.demo.audit import TopicAudit
 from headrace.demo.console import say
 from sinks.catalog import query
@@ -61,7 +60,7 @@ def tell_audit(console: Console, audits: Sequence[TopicAudit]) -> bool:
 def tell_reasons(console: Console, root: TableRoot) -> None:
     """How often each reason decided what."""
     tell_head(console, REASONS.title)
-    console.print(_answer(query(root, REASONS.sql)))
+    console.print(answer_table(query(root, REASONS.sql), numbers="right"))
 
 
 def tell_questions(console: Console, root: TableRoot, questions: Sequence[Question]) -> None:
@@ -69,16 +68,4 @@ def tell_questions(console: Console, root: TableRoot, questions: Sequence[Questi
     for question in questions:
         tell_head(console, question.title)
         say(console, "".join(f"    {line}\n" for line in question.sql.splitlines()))
-        console.print(_answer(query(root, question.sql)))
-
-
-def _answer(answer: pa.Table) -> Table:
-    numbers = [pa.types.is_integer(field.type) or pa.types.is_floating(field.type) for field in answer.schema]
-    columns = [
-        Column(Text(name), justify="right" if is_number else "left")
-        for name, is_number in zip(answer.column_names, numbers, strict=True)
-    ]
-    table = Table(*columns, box=None, pad_edge=False)
-    for row in answer.to_pylist():
-        table.add_row(*(Text("" if value is None else str(value)) for value in row.values()))
-    return table
+        console.print(answer_table(query(root, question.sql), numbers="right"))

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from headrace.demo.fleet.samples import COUNTS, MEANS, SampleTally, SecondTally
 from records.enums import ReplicaState
 from records.policy import EndpointPolicy
+from simulation.lifecycle import ON_A_NODE
 from sinks.catalog import query
 from sinks.root import TableRoot
 
@@ -44,8 +45,6 @@ _SUPPLY: Mapping[str, str] = {
     ReplicaState.FAILED: "failed",
 }
 """How a replica counts while it is in a state; not at all once it is gone."""
-_ON_A_NODE = (ReplicaState.STARTING, ReplicaState.READY, ReplicaState.DRAINING, ReplicaState.FAILED)
-"""States in which a replica has its GPUs, whether it serves or not."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -199,10 +198,6 @@ def _each(known: Mapping[int, SecondTally], value_of: Callable[[SecondTally], fl
     return values
 
 
-def _or_nan(value: float | None) -> float:
-    return np.nan if value is None else value
-
-
 def _steps(points: Sequence[tuple[int, int]], first_s: int, last_s: int) -> Whole:
     """Each value from its second on until the next; before the first one that one."""
     if not points:
@@ -223,7 +218,7 @@ def _supply(rows: Sequence[Mapping[str, Any]], first_s: int, last_s: int) -> Map
             span = slice(max(0, record["at_s"] - first_s), max(0, end_s - first_s))
             if record["state"] in _SUPPLY:
                 counts[_SUPPLY[record["state"]]][span] += 1
-            if record["state"] in _ON_A_NODE:
+            if record["state"] in ON_A_NODE:
                 counts["on_a_node"][span] += 1
     return counts
 
