@@ -6,7 +6,8 @@ import os
 import signal
 import socket
 import subprocess
-from collections.abc import Mapping
+import tempfile
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -14,6 +15,7 @@ from typing import Self
 from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.errors import KafkaError
 
+from headrace.broker_classes import archive_option
 from headrace.broker_files import BrokerFolder, Ports
 from headrace.broker_jars import fetch_jars, find_java
 from headrace.clock import monotonic_s
@@ -22,6 +24,9 @@ from headrace.leash import run_apart, spawn_leashed
 
 HEAP_MB = 320
 """Enough for a thousand partitions and a few MB a second; with the JVM's own about 450 MB resident."""
+
+TRAINING_TIMEOUT_S = 120.0
+"""For a first start, and for the end that writes the classes."""
 
 _POLL_S = 0.05
 _REQUEST_MS = 2_000
@@ -92,12 +97,15 @@ class EmbeddedBroker:
         if self.is_running:
             return
         java, jars = find_java(), fetch_jars()
+        self._start(java, jars, archive_option(java, jars, _train), timeout_s)
+
+    def _start(self, java: Path, jars: Path, options: Sequence[str], timeout_s: float) -> None:
         self._ports = self._files.choose_ports(self._wanted_port)
         for port in self._ports:
             _refuse_taken(port, self.folder)
         deadline_s = monotonic_s() + timeout_s
         self._files.prepare(java, jars, self._ports)
-        self._launch(java, jars)
+        self._launch(java, jars, options)
         try:
             self._await_answer(deadline_s, timeout_s)
         except BaseException:
@@ -147,12 +155,13 @@ class EmbeddedBroker:
     ) -> None:
         self.stop()
 
-    def _launch(self, java: Path, jars: Path) -> None:
+    def _launch(self, java: Path, jars: Path, chosen: Sequence[str]) -> None:
         heap = [f"-Xms{min(128, self._heap_mb)}m", f"-Xmx{self._heap_mb}m", "-XX:+UseSerialGC"]
         compiler = ["-XX:TieredStopAtLevel=1"] if self._quick_start else []
         options = [
             *heap,
             *compiler,
+            *chosen,
             "-XX:+ExitOnOutOfMemoryError",
             "-Xss512k",
             "-Djava.awt.headless=true",
@@ -179,6 +188,14 @@ class EmbeddedBroker:
             f"the last lines:\n{self._files.last_lines()}",
             ExitCode.UNAVAILABLE,
         )
+
+
+def _train(options: list[str]) -> None:
+    """Run a broker for as long as it takes to answer: what it loads goes into the archive of classes."""
+    with tempfile.TemporaryDirectory(prefix="headrace-classes-") as folder:
+        broker = EmbeddedBroker(Path(folder), quick_start=True)
+        broker._start(find_java(), fetch_jars(), options, TRAINING_TIMEOUT_S)
+        broker.stop(TRAINING_TIMEOUT_S)
 
 
 def _refuse_taken(port: int, folder: Path) -> None:

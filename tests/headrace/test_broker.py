@@ -17,6 +17,7 @@ from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 
 from headrace.broker import EmbeddedBroker
+from headrace.broker_classes import archive_option
 from headrace.broker_jars import fetch_jars, find_java
 from headrace.exit_codes import CannotRunError, ExitCode
 from tests.conftest import BrokerFactory
@@ -87,9 +88,29 @@ def test_it_ends_when_its_parent_is_killed(tmp_path: Path) -> None:
     assert alive == []
 
 
+def test_classes_are_archived_once(tmp_path: Path) -> None:
+    """And where no archive comes of it, that is not tried at every start."""
+    trained: list[str] = []
+
+    def train(options: list[str]) -> None:
+        trained.extend(options)
+        Path(options[0].partition("=")[2]).write_bytes(b"classes")
+
+    used = [archive_option(find_java(), tmp_path / "jars", train) for _ in range(2)]
+    archive = next(tmp_path.glob("jars-*.jsa"))
+    assert used == [[f"-XX:SharedArchiveFile={archive}"]] * 2
+    assert len(trained) == 1
+
+    in_vain: list[str] = []
+    assert [archive_option(find_java(), tmp_path / "others", in_vain.extend) for _ in range(2)] == [[], []]
+    assert len(in_vain) == 1
+    assert archive_option(find_java(), tmp_path / "nowhere" / "jars", train) == []
+
+
 def test_resident_memory_stays_under_600_mb(tmp_path: Path) -> None:
-    """As users run it, with its compiler; after 60 MB of records."""
+    """As users run it, with its compiler and from the archive of its classes; after 60 MB of records."""
     with EmbeddedBroker(tmp_path) as broker:
+        assert ".jsa" in Path(f"/proc/{broker.pid}/maps").read_text().replace("classes.jsa", "")
         asyncio.run(make_topic(broker.bootstrap, "load"))
         asyncio.run(write(broker.bootstrap, "load", [os.urandom(30_000)] * 2_000))
         assert psutil.Process(broker.pid).memory_info().rss < 600e6
