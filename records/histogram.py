@@ -13,6 +13,9 @@ from records.fields import Amount, Count
 BOUNDS_MAX = 200
 """Most bounds of one histogram. vLLM's longest has 22; an attacker's may not fill a worker's memory."""
 
+BOUNDS_TEXT_BYTES_MAX = 16 * 1024
+"""Most bytes of bounds as text, three times what BOUNDS_MAX numbers of full length need: texts are kept."""
+
 BOUND_MAX = 1e15
 
 BOUNDS_KEY = b"explicit_bounds"
@@ -35,6 +38,8 @@ def _check_bounds(bounds: tuple[float, ...]) -> None:
 @lru_cache(maxsize=1024)
 def parse_bounds(text: bytes) -> tuple[float, ...]:
     """The bounds that a JSON array has, as they stand at BOUNDS_KEY. Raises ValueError for bad ones."""
+    if len(text) > BOUNDS_TEXT_BYTES_MAX:
+        raise ValueError(f"{len(text)} bytes of text, allowed {BOUNDS_TEXT_BYTES_MAX}")
     bounds = msgspec.json.decode(text, type=tuple[float, ...])
     if len(bounds) > BOUNDS_MAX:
         raise ValueError(f"{len(bounds)} bounds, allowed {BOUNDS_MAX}")

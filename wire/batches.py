@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from records.fields import SECOND_MAX
 from records.outcomes import DeadLetter
+from wire.batch_limits import REFUSED_HEADER, reason_of
 from wire.codec import UNREADABLE, DecodeError, decode, explain, json_reader
 from wire.frames import ARROW_CONTENT_TYPE, CONTENT_TYPE_HEADER, RowError, decode_frame
 from wire.topics import TOPICS
@@ -124,6 +125,10 @@ def _take_one_by_one(
     """Messages of which some are frames or no records."""
     add_record, add_origin = sink.records.append, sink.origins.append
     for message in messages:
+        if message.headers and message.headers[0][0] == REFUSED_HEADER:
+            sink.close_json_run()
+            sink.add_refused(message)
+            continue
         if message.headers and _is_frame(message.headers):
             sink.close_json_run()
             sink.add_frame(message)
@@ -199,6 +204,11 @@ class _Collector:
             self._add_letter(message, explain(value, error))
         else:
             self._add_letter(message, _empty(self.topic, value))
+
+    def add_refused(self, message: Message) -> None:
+        """The one record of a batch of the log that is too large, or cannot be read."""
+        reason, detail = reason_of(message.headers[0][1])
+        self._add_letter(message, DecodeError(reason, detail=detail))
 
     def add_frame(self, message: Message) -> None:
         try:

@@ -10,6 +10,35 @@ from records.fields import COUNT_MAX
 from wire.codec import DecodeError
 from wire.frame_schema import COUNTS, DICTIONARY, FrameColumns, TextLimit, bounds_of
 
+EXPANDED_BYTES_MAX = 64 * 1024 * 1024
+"""Most bytes of one column without its encoding. A dictionary's one value may stand in every row, and lists of nulls
+have no values at all: both are small until somebody needs them plain."""
+_NUMBER_BYTES = 8
+
+
+def refuse_expanding(received: pa.RecordBatch, columns: FrameColumns) -> None:
+    """Raise DecodeError for a frame that holds a column of ours which would be too large without its encoding."""
+    for name in columns.schema.names:
+        index = received.schema.get_field_index(name)
+        size = 0 if index < 0 else _expanded_bytes(received.column(index))
+        if size > EXPANDED_BYTES_MAX:
+            raise DecodeError(
+                BadInput.TOO_LARGE, name, f"{size} bytes", f"allowed {EXPANDED_BYTES_MAX} bytes without its encoding"
+            )
+
+
+def _expanded_bytes(array: pa.Array) -> int:
+    """At most; 0 for what cannot grow."""
+    if pa.types.is_dictionary(array.type):
+        values = array.dictionary
+        is_text = pa.types.is_string(values.type) or pa.types.is_large_string(values.type)
+        longest = pc.max(pc.binary_length(values)).as_py() if is_text else values.nbytes
+        return int(longest or 0) * len(array)
+    is_list = pa.types.is_list(array.type) or pa.types.is_large_list(array.type)
+    if is_list or pa.types.is_fixed_size_list(array.type):
+        return len(array.values) * _NUMBER_BYTES
+    return 0
+
 
 def conform(received: pa.RecordBatch, columns: FrameColumns) -> pa.RecordBatch:
     """The batch with exactly the columns of `columns.schema`. Raises DecodeError for the whole frame.

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from records.enums import BadInput
 from records.histogram import BOUNDS_KEY, Histogram
 from wire.codec import DecodeError, decode
-from wire.frame_checks import conform, suspicious_rows
+from wire.frame_checks import conform, refuse_expanding, suspicious_rows
 from wire.frame_schema import FrameColumns, bounds_of, frame_columns
 from wire.ipc_limits import stream_size
 from wire.topics import TOPICS, topic_of
@@ -153,6 +153,7 @@ def decode_frame(topic: str, value: bytes) -> Frame:
     received = _read(value)
     columns = frame_columns(topic)
     try:
+        refuse_expanding(received, columns)
         batch = conform(received, columns)
         suspects = suspicious_rows(received, batch, columns)
     except pa.ArrowException as error:

@@ -18,6 +18,7 @@ from aiokafka.errors import ProducerClosed
 from aiokafka.helpers import create_ssl_context
 from aiokafka.partitioner import DefaultPartitioner, murmur2
 
+from wire.batch_limits import limit_batches
 from wire.hosts import is_host
 
 C = TypeVar("C", AIOKafkaConsumer, AIOKafkaProducer, "AdminClient")
@@ -195,7 +196,11 @@ def _take_exception(future: asyncio.Future[Any]) -> None:
 
 
 def open_consumer(access: KafkaAccess, *topics: str, **options: Any) -> AIOKafkaConsumer:
-    """A consumer that reads committed records from the beginning and commits nothing by itself; not started."""
+    """A consumer that reads committed records from the beginning and commits nothing by itself; not started.
+
+    No batch of the log grows beyond the limits of wire.batch_limits.
+    """
+    limit_batches()
     defaults = {
         "isolation_level": "read_committed",
         "auto_offset_reset": "earliest",
