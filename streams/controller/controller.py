@@ -15,7 +15,16 @@ from numpy.typing import NDArray
 from records.memory import ControllerMemory
 from records.policy import EndpointPolicy
 from records.telemetry import RequestSample
-from streams.controller.rebuild import GPUS, REQUESTS, Rebuild, RewindPlan, Run, plan_rewind
+from streams.controller.rebuild import (
+    GPUS,
+    REQUESTS,
+    Rebuild,
+    RewindPlan,
+    Run,
+    first_read,
+    furthest_read,
+    plan_rewind,
+)
 from streams.controller.registry import EndpointRegistry
 from streams.controller.sample_run import SampleDoor, SampleRun, rounds
 from streams.controller.tick_maker import TickMaker
@@ -85,9 +94,11 @@ class PartitionController:
         `policies_read_to` is the offset of the next record of `policies`, 0 where they come from somewhere else. The
         plan says from where the input topics are to be fed. Memory of endpoints without a policy is left alone.
         """
+        used = self._registry.restore(memories, policies)
+        self._positions = furthest_read(used)
         if policies_read_to:
             self._positions["policies"] = policies_read_to
-        used = self._registry.restore(memories, policies)
+        self._maker.first_offsets = first_read(used)
         self._rebuild = Rebuild.after(used)
         longest = max((state.span_s for state in self._registry.states.values()), default=0)
         return plan_rewind(used, longest, policies_read_to)
@@ -177,7 +188,7 @@ class PartitionController:
                 due += self._take_samples(samples, first, end, passing)
             else:
                 due += self._take_records(run, first, end, passing)
-            self._positions[run.topic] = int(run.offsets[end - 1]) + 1
+            self._positions[run.topic] = self._read_to(run.topic, int(run.offsets[end - 1]) + 1)
             self._processed_s = float(passing.running_s[end - 1])
             effects += _in_order(due)
         return effects
@@ -232,7 +243,11 @@ class PartitionController:
 
     def _moment(self, processed_s: float, topic: str, next_offset: int) -> TickMoment:
         """The moment after a record of `topic`, the one before `next_offset`, was read."""
-        return TickMoment(processed_s, {**self._positions, topic: next_offset})
+        return TickMoment(processed_s, {**self._positions, topic: self._read_to(topic, next_offset)})
+
+    def _read_to(self, topic: str, next_offset: int) -> int:
+        """What was read when the newest tick was made counts as read, also while it is read again."""
+        return max(next_offset, self._positions.get(topic, 0))
 
     def _read_again(self, run: Run) -> None:
         """Fill windows and estimators with what was read before this process was born."""

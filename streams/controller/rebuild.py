@@ -78,6 +78,28 @@ def plan_rewind(memories: Iterable[ControllerMemory], span_s: int, policies_read
     return RewindPlan(times_s=times_s, span_s=span, offsets=offsets)
 
 
+def furthest_read(memories: Iterable[ControllerMemory]) -> dict[str, int]:
+    """By topic the offset up to which it had been read when the newest of these ticks was made.
+
+    Ticks are committed in the order in which they are made, so whichever comes next, of an endpoint without a memory
+    too, comes after all of them.
+    """
+    furthest: dict[str, int] = {}
+    for memory in memories:
+        for topic, offset in memory.offsets.items():
+            furthest[topic] = max(offset, furthest.get(topic, 0))
+    return furthest
+
+
+def first_read(memories: Iterable[ControllerMemory]) -> dict[str, int]:
+    """By topic the first offset that was read of the partition, as far as somebody remembers."""
+    first: dict[str, int] = {}
+    for memory in memories:
+        for topic, offset in memory.first_offsets.items():
+            first[topic] = min(offset, first.get(topic, offset))
+    return first
+
+
 @dataclass(slots=True)
 class Rebuild:
     """What is fed before the windows are complete waits here, in the order it came.

@@ -16,7 +16,7 @@ from streams.signals.signals import make_signal
 @dataclass(slots=True)
 class TickMaker:
     """`newest_missed` is the newest tick that was complete when the pipeline came back from an outage, 0 for none;
-    `first_offsets` the first offset of each topic that was read."""
+    `first_offsets` the first offset of each topic that was read, by whoever had the partition first."""
 
     windows: EndpointWindows
     newest_missed: int = 0
@@ -36,8 +36,9 @@ class TickMaker:
         signal = make_signal(state, window, moment, tick)
         decisions = self._decide(state, signal)
         state.next_tick, state.has_ticked, state.outcome_is_news = tick + TICK_S, True, False
-        memory = state.memory(tick, moment, window.requests.lasting_epochs(state.endpoint))
+        # Given up first: what the next tick does not read, a new owner does not find again.
         self.windows.keep(state)
+        memory = state.memory(tick, moment, window.requests.lasting_epochs(state.endpoint))
         return TickEffects(endpoint=state.endpoint, at_s=tick, signal=signal, decisions=decisions, memory=memory)
 
     def _decide(self, state: EndpointState, signal: EndpointSignal) -> tuple[ScalingDecision, ...]:
@@ -60,9 +61,5 @@ class TickMaker:
 
 
 def _after_restore(state: EndpointState, moment: TickMoment) -> TickMoment:
-    """What was read before this process was born counts as read, as long as nothing newer was; topics by name."""
-    offsets = moment.offsets
-    for topic, offset in state.restored.items():
-        if offsets.get(topic, 0) < offset:
-            offsets[topic] = offset
-    return TickMoment(max(moment.processed_s, state.floor_s), dict(sorted(offsets.items())))
+    """Time does not go back behind the last tick made before this process was born; topics by name."""
+    return TickMoment(max(moment.processed_s, state.floor_s), dict(sorted(moment.offsets.items())))
