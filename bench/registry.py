@@ -73,6 +73,15 @@ BENCHES: Mapping[str, Bench] = {
             "broker_mb": Goal(at_most=600),
         },
     ),
+    "tick": Bench(
+        module="tick",
+        about="one tick of 10,000 endpoints of 4 replicas: all their signals, and all decisions on them",
+        goals={
+            "signals_s": Goal(at_most=0.5),
+            "decide_s": Goal(at_most=1.0),
+            "ratio_10k_to_1k": Goal(at_most=1.2),
+        },
+    ),
     "windows": Bench(
         module="windows",
         about="the window kernel alone, batches of 500 samples",
