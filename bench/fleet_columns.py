@@ -7,10 +7,11 @@ would have all its values suspect, and nothing be decided on them.
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from records.enums import Source
-from streams.windows.columns import SCALAR_FIELDS, SampleColumns
+from streams.windows.buckets import BUCKET, Buckets, set_column
+from streams.windows.columns import SampleColumns
+from streams.windows.identities import Identities
 
 EPOCH = "6f1c2b34-9d5e-4a70-8f21/0"
 
@@ -25,27 +26,25 @@ class FleetColumns:
 
     def __post_init__(self) -> None:
         self._chance = np.random.default_rng(self.seed)
-        self._series = tuple(
+        self._identities = Identities.of(
             (endpoint, f"{endpoint}-{number:03d}", EPOCH, Source.ENGINE.value, None)
             for endpoint in self.endpoints
             for number in range(self.replicas)
         )
-        self._inside = np.zeros(len(self._series))
+        self._inside = np.zeros(len(self._identities))
 
     def of_second(self, at_s: int) -> SampleColumns:
         """The next second: its samples were received up to half a second after it ended."""
-        size = len(self._series)
+        size = len(self._identities)
         return SampleColumns(
-            series=self._series,
-            series_code=np.arange(size, dtype=np.int32),
+            identities=self._identities,
             at_s=np.full(size, at_s, np.int64),
-            seq=np.full(size, at_s, np.int64),
             received_s=np.sort(at_s + 1 + self._chance.random(size) / 2),
-            values=self._values(size),
+            buckets=self._buckets(size, at_s),
             histograms={},
         )
 
-    def _values(self, size: int) -> NDArray[np.float64]:
+    def _buckets(self, size: int, at_s: int) -> Buckets:
         chance = self._chance
         arrivals = chance.integers(0, 20, size)
         there = self._inside + arrivals
@@ -71,8 +70,8 @@ class FleetColumns:
             "cpu": np.round(chance.random(size), 3),
             "streamed_fraction": np.ones(size),
         }
-        values = np.zeros((size, len(SCALAR_FIELDS)))
-        for index, name in enumerate(SCALAR_FIELDS):
-            if name in known:
-                values[:, index] = known[name]
-        return values
+        buckets = np.zeros(size, BUCKET)
+        buckets["seq"] = at_s
+        for name, values in known.items():
+            set_column(buckets, name, values)
+        return buckets

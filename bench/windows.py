@@ -19,6 +19,7 @@ from records.telemetry import RequestSample
 from simulation.vllm_bounds import VLLM_BOUNDS_MS
 from streams.endpoints.ticks import TICK_S
 from streams.windows.columns import COUNT_FIELDS, GAUGE_FIELDS, SampleColumns
+from streams.windows.identities import KnownIdentities
 from streams.windows.windows import SPAN_S, Windows
 from wire.frames import decode_frame, encode_frames
 
@@ -69,6 +70,7 @@ class Feed:
         self._windows = Windows(span_s)
         self._span_s = span_s
         self._at_s = START_S
+        self._identities = KnownIdentities()
 
     def run(self, seconds: int) -> float:
         """Feed so many seconds of all replicas; CPU seconds a sample."""
@@ -78,7 +80,8 @@ class Feed:
             begun = time.process_time()
             for offset, batch in enumerate(batches):
                 received_s = np.full(REPLICAS, start_s + offset + 1.0)
-                self._windows.add(SampleColumns.from_arrow(batch, received_s))
+                columns = SampleColumns.from_arrow(batch, received_s, self._identities.of(batch))
+                self._windows.add(columns)
             for endpoint in self._windows.endpoints:
                 self._windows.keep_from(endpoint, start_s + 2 * TICK_S - self._span_s)
             spent += time.process_time() - begun

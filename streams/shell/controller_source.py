@@ -18,6 +18,7 @@ from streams.shell.memory_reader import CompactedPartition
 from streams.shell.tick_source import StartPositions
 from streams.shell.worker_metrics import WorkerMetrics
 from streams.windows.columns import SampleColumns
+from streams.windows.identities import KnownIdentities
 from wire.batches import FrameRun, JsonRun, Message, Run, Tombstone, decode_messages
 from wire.codec import DecodeError, decode
 from wire.kafka import partition_of
@@ -38,6 +39,7 @@ class ControllerSource:
         self._metrics = metrics
         self._counted: dict[Count, int] = {}
         self._behind_until_s = float("-inf")
+        self._identities = KnownIdentities()
 
     @property
     def processed_s(self) -> float | None:
@@ -70,7 +72,7 @@ class ControllerSource:
         decoded = decode_messages(topic, topic, self._partition, messages)
         effects: list[TickEffects] = []
         for run in decoded.runs:
-            rows, offsets, received_s = _rows(topic, run)
+            rows, offsets, received_s = _rows(topic, run, self._identities)
             effects += self._controller.feed(topic, rows, offsets, received_s)
         self._count(topic, len(messages), len(decoded.errors))
         return effects
@@ -111,7 +113,7 @@ def _owned(endpoint: str, partition: int, partitions: int) -> bool:
     return partition_of(endpoint, partitions) == partition
 
 
-def _rows(topic: str, run: Run) -> tuple[Rows, NDArray[np.int64], NDArray[np.float64]]:
+def _rows(topic: str, run: Run, known: KnownIdentities) -> tuple[Rows, NDArray[np.int64], NDArray[np.float64]]:
     """A run's rows with the offset and receipt of each."""
     match run:
         case JsonRun():
@@ -119,7 +121,8 @@ def _rows(topic: str, run: Run) -> tuple[Rows, NDArray[np.int64], NDArray[np.flo
         case FrameRun():
             offsets = np.full(run.batch.num_rows, run.offset, np.int64)
             if topic == REQUESTS:
-                return SampleColumns.from_arrow(run.batch, run.received_s), offsets, run.received_s
+                columns = SampleColumns.from_arrow(run.batch, run.received_s, known.of(run.batch))
+                return columns, offsets, run.received_s
             kind: Any = TOPICS[topic].record
             records = msgspec.convert(run.batch.to_pylist(), list[kind], strict=False)
             return records, offsets, run.received_s

@@ -11,9 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streams.windows.columns import HISTOGRAM_FIELDS, HistogramRows
-from streams.windows.rings import CHUNK_ROWS, RowAllocator, Seconds, split_by_chunk
-
-WIDTHS: tuple[type[np.unsignedinteger], ...] = (np.uint8, np.uint16, np.uint32)
+from streams.windows.histogram_pool import WIDTHS, HistogramPool
+from streams.windows.rings import ChunkPart, Seconds, row_parts
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,52 +25,16 @@ class OddHistogram:
     sum: float
 
 
-class HistogramPool:
-    """Rows of `slots` histograms with one number of buckets and one width.
+@dataclass(frozen=True, eq=False)
+class RingPlaces:
+    """Where the rings of some series are for one field, as long as its `version` stays: all of them in one pool, with
+    the same bounds (by their code); `parts` of the pool. `largest`: no larger count fits."""
 
-    The first bucket is stored with one added, so that 0 there says that the slot holds no histogram.
-    """
-
-    def __init__(self, slots: int, buckets: int, width: type[np.unsignedinteger]) -> None:
-        self.slots, self.buckets, self.width = slots, buckets, width
-        self.rows = RowAllocator()
-        self.counts: list[NDArray[np.unsignedinteger]] = []
-        """Each (CHUNK_ROWS * slots, buckets)."""
-        self.sums: list[NDArray[np.float64]] = []
-        """Each (CHUNK_ROWS * slots,)."""
-
-    @property
-    def nbytes(self) -> int:
-        return self.rows.high_water * self.slots * (self.buckets * np.dtype(self.width).itemsize + 8)
-
-    def take_row(self) -> int:
-        row = self.rows.take()
-        if row // CHUNK_ROWS == len(self.counts):
-            self.counts.append(np.zeros((CHUNK_ROWS * self.slots, self.buckets), self.width))
-            self.sums.append(np.zeros(CHUNK_ROWS * self.slots))
-        return row
-
-    def give_back(self, row: int) -> None:
-        self.ring(row)[0][:, 0] = 0
-        self.rows.give_back(row)
-
-    def ring(self, row: int) -> tuple[NDArray[np.unsignedinteger], NDArray[np.float64]]:
-        """Views of a row's counts (slots, buckets) and sums (slots,)."""
-        first = (row % CHUNK_ROWS) * self.slots
-        span = slice(first, first + self.slots)
-        return self.counts[row // CHUNK_ROWS][span], self.sums[row // CHUNK_ROWS][span]
-
-    def write(self, places: NDArray[np.int64], counts: NDArray[np.uint32], sums: NDArray[np.float64]) -> None:
-        """`places` (row * slots + slot) do not repeat; no count is above the largest of the width less one."""
-        stored = counts.astype(self.width)
-        stored[:, 0] += 1
-        for chunk, selected, local in split_by_chunk(places, CHUNK_ROWS * self.slots):
-            self.counts[chunk][local] = stored[selected]
-            self.sums[chunk][local] = sums[selected]
-
-    def clear(self, places: NDArray[np.int64]) -> None:
-        for chunk, _, local in split_by_chunk(places, CHUNK_ROWS * self.slots):
-            self.counts[chunk][local, 0] = 0
+    version: int
+    pool: int
+    bounds: int
+    parts: list[ChunkPart]
+    largest: int
 
 
 class HistogramRings:
@@ -148,6 +111,8 @@ class FieldRings:
         self.last_s = np.zeros(0, np.int64)
         self.version = 0
         """Rises when a series gets another ring."""
+        self.rings = 0
+        """How many series have one."""
         self.odd: dict[int, dict[int, OddHistogram]] = {}
         """By series row, then by slot."""
 
@@ -165,30 +130,63 @@ class FieldRings:
             self.bounds = np.concatenate((self.bounds, np.zeros(grown, np.int32)))
             self.last_s = np.concatenate((self.last_s, np.zeros(grown, np.int64)))
 
+    def write_whole(
+        self, places: dict[str, RingPlaces], rows: NDArray[np.int64], at_s: Seconds, groups: tuple[HistogramRows, ...]
+    ) -> bool:
+        """As `write`, where that is easy: nobody has or had a histogram, or all have one that fits their rings.
+
+        False, and nothing was done, where it is not. `places` remembers, by field, where the rings of `rows` are; the
+        samples are newer than all that their series have.
+        """
+        if self.odd:
+            return False
+        if not groups:
+            return not self.rings
+        if len(groups) > 1 or len(groups[0].rows) != len(rows):
+            return False
+        known, group = places.get(self.name), groups[0]
+        if known is None or known.version != self.version:
+            known = self._find(rows)
+            if known is None:
+                return False
+            places[self.name] = known
+        if self._shared.bounds[known.bounds] != group.bounds or int(group.counts.max()) > known.largest:
+            return False
+        self._shared.pools[known.pool].write(known.parts, at_s, group.counts, group.sums)
+        np.maximum.at(self.last_s, rows, at_s)
+        return True
+
+    def _find(self, rows: NDArray[np.int64]) -> RingPlaces | None:
+        """Null where the series have no rings, or different ones."""
+        pools, bounds = self.pool[rows], self.bounds[rows]
+        pool = int(pools[0])
+        if pool < 0 or (pools != pool).any() or (bounds != bounds[0]).any():
+            return None
+        shared = self._shared
+        largest = int(np.iinfo(shared.pools[pool].width).max) - 1
+        parts = row_parts(self.ring_row[rows].astype(np.int64), shared.slots)
+        return RingPlaces(self.version, pool, int(bounds[0]), parts, largest)
+
     def write(self, rows: NDArray[np.int64], at_s: Seconds, groups: tuple[HistogramRows, ...]) -> None:
         """What samples at (`rows`, `at_s`), (n,) each and none twice, have in this field: `groups`, whose rows point
         into the n samples. Samples without one leave their slot empty."""
-        slots = at_s % self._shared.slots
-        self._drop_odd(rows, slots)
+        self._drop_odd(rows, at_s % self._shared.slots)
         emptied = self.pool[rows] >= 0
         for group in groups:
             kept = self._place(rows[group.rows], at_s[group.rows], group)
             chosen = group.rows[kept]
-            self._write_ringed(rows[chosen], slots[chosen], group.counts[kept], group.sums[kept])
+            self._write_ringed(rows[chosen], at_s[chosen], group.counts[kept], group.sums[kept])
             np.maximum.at(self.last_s, rows[chosen], at_s[chosen])
             emptied[chosen] = False
         if emptied.any():
-            for code, selected in self._by_pool(rows[emptied]):
-                places = self._places(rows[emptied][selected], slots[emptied][selected])
-                self._shared.pools[code].clear(places)
+            rows, at_s = rows[emptied], at_s[emptied]
+            for code, selected in self._by_pool(rows):
+                self._shared.pools[code].clear(self.ring_row[rows[selected]].astype(np.int64), at_s[selected])
 
     def free(self, row: int) -> None:
         if row < len(self.pool) and self.pool[row] >= 0:
             self._release_ring(row)
         self.odd.pop(row, None)
-
-    def _places(self, rows: NDArray[np.int64], slots: NDArray[np.int64]) -> NDArray[np.int64]:
-        return self.ring_row[rows] * np.int64(self._shared.slots) + slots
 
     def _by_pool(self, rows: NDArray[np.int64]) -> list[tuple[int, NDArray[np.int64] | slice]]:
         codes = self.pool[rows]
@@ -199,11 +197,11 @@ class FieldRings:
         return [(code, np.flatnonzero(codes == code)) for code in np.unique(codes).tolist()]
 
     def _write_ringed(
-        self, rows: NDArray[np.int64], slots: Seconds, counts: NDArray[np.uint32], sums: NDArray[np.float64]
+        self, rows: NDArray[np.int64], at_s: Seconds, counts: NDArray[np.uint32], sums: NDArray[np.float64]
     ) -> None:
         for code, selected in self._by_pool(rows):
-            places = self._places(rows[selected], slots[selected])
-            self._shared.pools[code].write(places, counts[selected], sums[selected])
+            parts = row_parts(self.ring_row[rows[selected]].astype(np.int64), self._shared.slots)
+            self._shared.pools[code].write(parts, at_s[selected], counts[selected], sums[selected])
 
     def _place(self, rows: NDArray[np.int64], at_s: Seconds, group: HistogramRows) -> NDArray[np.int64] | slice:
         """Which of the group go into rings: their series' rings fit then; the others are in the side table."""
@@ -235,6 +233,7 @@ class FieldRings:
             self.pool[row], self.bounds[row] = pool, self._shared.take_bounds(bounds)
             self.ring_row[row] = self._shared.pools[pool].take_row()
             self.last_s[row] = at_s
+            self.rings += 1
         elif self._shared.pool_widths[self.pool[row]] < width:
             self._widen(row, pool)
         return True
@@ -243,6 +242,7 @@ class FieldRings:
         self._shared.pools[self.pool[row]].give_back(int(self.ring_row[row]))
         self._shared.give_back_bounds(int(self.bounds[row]))
         self.pool[row] = -1
+        self.rings -= 1
         self.version += 1
 
     def _widen(self, row: int, pool: int) -> None:

@@ -4,51 +4,36 @@ A chunk is allocated as zeros, which the operating system backs page by page as 
 cost no memory.
 """
 
+from collections.abc import Sequence
+
 import numpy as np
 from numpy.typing import NDArray
 
-from streams.windows.columns import COUNT_FIELDS, GAUGE_FIELDS
+from streams.windows.buckets import BUCKET, UNKNOWN_COUNT, Buckets, whole
+from streams.windows.stretch import compact
+
+__all__ = [
+    "BUCKET",
+    "CHUNK_ROWS",
+    "UNKNOWN_COUNT",
+    "BucketRings",
+    "ChunkPart",
+    "RowAllocator",
+    "Seconds",
+    "lap_of",
+    "row_parts",
+]
 
 CHUNK_ROWS = 256
-UNKNOWN_COUNT = np.uint32(2**32 - 1)
-"""Marks an unknown count: one above records.fields.COUNT_MAX."""
-
-BUCKET = np.dtype(
-    [
-        ("seq", np.int64),
-        ("gauges", np.float64, (len(GAUGE_FIELDS),)),
-        ("counts", np.uint32, (len(COUNT_FIELDS),)),
-        ("streamed", np.float32),
-        ("lap", np.uint32),
-    ]
-)
-"""One second of one series, 136 bytes. `lap` tells which second the slot holds, see `lap_of`; 0: none yet.
-
-`streamed` keeps 7 digits: of streamed_fraction only a known 0 means something.
-"""
-BUCKET_WORDS = BUCKET.itemsize // 8
-STREAMED_MIN = np.float32(np.finfo(np.float32).tiny)
 
 Seconds = NDArray[np.int64]
+ChunkPart = tuple[int, NDArray[np.int64] | slice, NDArray[np.int64]]
+"""A chunk, which of some places are in it, and where in it they are."""
 
 
 def lap_of(at_s: Seconds, slots: int) -> Seconds:
     """How many times the ring has gone round at a second, counted from 1."""
     return at_s // slots + 1
-
-
-def pack(values: NDArray[np.float64], seq: Seconds, lap: Seconds) -> NDArray[np.void]:
-    """Buckets (n,) of the scalars (n, len(SCALAR_FIELDS))."""
-    n_counts, n_gauges = len(COUNT_FIELDS), len(GAUGE_FIELDS)
-    buckets = np.empty(len(values), BUCKET)
-    counts = values[:, :n_counts]
-    buckets["counts"] = np.where(np.isnan(counts), float(UNKNOWN_COUNT), counts)
-    buckets["gauges"] = values[:, n_counts : n_counts + n_gauges]
-    streamed = values[:, -1]
-    buckets["streamed"] = np.where(streamed > 0, np.maximum(streamed, STREAMED_MIN), streamed)
-    buckets["seq"] = seq
-    buckets["lap"] = lap
-    return buckets
 
 
 class RowAllocator:
@@ -77,7 +62,7 @@ class BucketRings:
         self.rows = RowAllocator()
         self.chunks: list[NDArray[np.void]] = []
         """Each (CHUNK_ROWS, slots) of BUCKET."""
-        self._words: list[NDArray[np.uint64]] = []
+        self._whole: list[Buckets] = []
         self._laps: list[NDArray[np.uint32]] = []
         self._seqs: list[NDArray[np.int64]] = []
 
@@ -92,7 +77,7 @@ class BucketRings:
         if row // CHUNK_ROWS == len(self.chunks):
             flat = np.zeros(CHUNK_ROWS * self.slots, BUCKET)
             self.chunks.append(flat.reshape(CHUNK_ROWS, self.slots))
-            self._words.append(flat.view(np.uint64).reshape(-1, BUCKET_WORDS))
+            self._whole.append(whole(flat))
             self._laps.append(flat["lap"])
             self._seqs.append(flat["seq"])
         return row
@@ -110,25 +95,31 @@ class BucketRings:
             seq[selected] = self._seqs[chunk][local]
         return lap, seq
 
-    def write(self, places: NDArray[np.int64], buckets: NDArray[np.void]) -> None:
-        """Put one bucket at each of `places`, which do not repeat."""
-        words = buckets.view(np.uint64).reshape(-1, BUCKET_WORDS)
-        for chunk, selected, local in split_by_chunk(places, CHUNK_ROWS * self.slots):
-            self._words[chunk][local] = words[selected]
+    def write(self, parts: Sequence[ChunkPart], at_s: Seconds, buckets: Buckets) -> None:
+        """Put one bucket at each second `at_s` (n,) of the series that `parts` (of `row_parts`) name; no two at one
+        place. The laps of `buckets` (n,) mean nothing."""
+        items, slot, lap = whole(buckets), at_s % self.slots, lap_of(at_s, self.slots)
+        for chunk, selected, first in parts:
+            local = first + slot[selected]
+            self._whole[chunk][local] = items[selected]
+            self._laps[chunk][local] = lap[selected]
 
 
-def split_by_chunk(
-    places: NDArray[np.int64], chunk_size: int
-) -> list[tuple[int, NDArray[np.int64] | slice, NDArray[np.int64]]]:
-    """(chunk, which of the places, where in the chunk) for each chunk that the places touch."""
+def row_parts(rows: NDArray[np.int64], slots: int) -> list[ChunkPart]:
+    """Where in which chunk the first slots of `rows` (n,) are."""
+    return split_by_chunk(rows * slots, CHUNK_ROWS * slots)
+
+
+def split_by_chunk(places: NDArray[np.int64], chunk_size: int) -> list[ChunkPart]:
+    """A part for each chunk that the places touch."""
     chunk_of = places // chunk_size
     if not len(places):
         return []
     first = int(chunk_of[0])
     if (chunk_of == first).all():
         return [(first, slice(None), places - first * chunk_size)]
-    parts: list[tuple[int, NDArray[np.int64] | slice, NDArray[np.int64]]] = []
+    parts: list[ChunkPart] = []
     for chunk in np.unique(chunk_of).tolist():
-        selected = np.flatnonzero(chunk_of == chunk)
+        selected = compact(np.flatnonzero(chunk_of == chunk))
         parts.append((chunk, selected, places[selected] - chunk * chunk_size))
     return parts

@@ -8,8 +8,8 @@ from numpy.typing import NDArray
 
 from records.enums import Source
 from records.epoch_memory import EpochSeen
-from streams.windows.columns import SeriesIdentity
 from streams.windows.epochs import EpochOrder, Speaker, speaker_of
+from streams.windows.identities import SeriesIdentity
 
 Scalar = TypeVar("Scalar", bound=np.generic)
 
@@ -18,6 +18,8 @@ UNATTRIBUTED = -2
 UNSEEN = -1
 LONG_AGO_S = -(2**60)
 """Before every second that a sample can have."""
+NEVER_QUIET_S = 2**60
+"""After all of them."""
 
 
 class SeriesKey(NamedTuple):
@@ -44,6 +46,16 @@ class Endpoint:
     epochs: EpochOrder = field(default_factory=EpochOrder)
     version: int = 0
     """Rises with each change of `rows` and `epochs`: what was derived from them holds as long as it stays."""
+    quiet_s: int = LONG_AGO_S
+    """No series was last heard before it: a series ends by leaving it behind."""
+    _speakers: tuple[int, int] = (-1, 0)
+
+    @property
+    def speaker_count(self) -> int:
+        """How many speakers the series have."""
+        if self._speakers[0] != self.version:
+            self._speakers = self.version, len({key.speaker for key in self.rows})
+        return self._speakers[1]
 
 
 class SeriesTable:
@@ -59,6 +71,8 @@ class SeriesTable:
         """By endpoint code: the oldest second that still counts."""
         self.pinned = np.zeros(0, np.bool_)
         """By endpoint code: the floor is the caller's, and does not follow the newest second."""
+        self.departures = 0
+        """How many series have left: what was derived from rows holds as long as it stays."""
         self._row_of: dict[SeriesIdentity, int] = {}
         self._free_codes: list[int] = []
 
@@ -105,6 +119,7 @@ class SeriesTable:
             self._grow_rows(max(64, row + row // 4))
         self.endpoint_of_row[row] = endpoint.code
         self.first_s[row] = self.last_s[row] = at_s
+        endpoint.quiet_s = min(endpoint.quiet_s, at_s)
         if not endpoint.epochs.see(key.speaker, key.epoch, at_s, at_s):
             return None
         replica, reporter = key.speaker
@@ -115,6 +130,7 @@ class SeriesTable:
         endpoint = self.endpoints[key.endpoint]
         row = endpoint.rows.pop(key)
         endpoint.version += 1
+        self.departures += 1
         endpoint.epochs.see(key.speaker, key.epoch, int(self.first_s[row]), int(self.last_s[row]))
         alive = frozenset(other.epoch for other in endpoint.rows if other.speaker == key.speaker)
         endpoint.epochs.trim(key.speaker, alive)

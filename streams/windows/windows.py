@@ -17,8 +17,9 @@ from streams.windows.epochs import speaker_of
 from streams.windows.grid import Grid
 from streams.windows.grid_source import NO_SOURCES, GridReader, SourceName
 from streams.windows.histogram_rings import HistogramRings
-from streams.windows.rings import BucketRings, Seconds, lap_of, pack
-from streams.windows.series import UNATTRIBUTED, UNSEEN, Endpoint, SeriesKey, SeriesTable
+from streams.windows.rings import BucketRings, Seconds, lap_of, row_parts
+from streams.windows.series import NEVER_QUIET_S, UNATTRIBUTED, UNSEEN, Endpoint, SeriesKey, SeriesTable
+from streams.windows.steady import SteadyWriter
 from streams.windows.waiting import WaitingSamples
 
 __all__ = ["SPAN_S", "AddReport", "Windows"]
@@ -29,6 +30,7 @@ SPAN_MIN_S = 64
 """A ring's laps are 32 bits up to the year 9999."""
 
 Rows = NDArray[np.int64]
+_NONE = np.zeros(0, np.int64)
 
 
 class Windows:
@@ -47,6 +49,7 @@ class Windows:
         self._buckets = BucketRings(span_s)
         self._histograms = HistogramRings(span_s)
         self._waiting = WaitingSamples()
+        self._steady = SteadyWriter(self._table, self._buckets, self._histograms)
         self._readers: dict[str, GridReader] = {}
 
     @property
@@ -64,7 +67,11 @@ class Windows:
 
         A batch that is wider than the span is taken in pieces: none of its samples may push out another in passing.
         """
-        selected = np.arange(len(columns)) if rows is None else rows
+        if (rows is None or rows is columns.identities.all_rows) and self._steady.write(columns):
+            return AddReport(
+                accepted=len(columns), replaced=0, duplicate=0, late=0, unattributed=0, late_rows=_NONE, new_epochs=()
+            )
+        selected = columns.identities.all_rows if rows is None else rows
         at_s = columns.at_s[selected]
         if len(at_s) and at_s.max() - at_s.min() >= self.span_s:
             half = len(selected) // 2
@@ -262,26 +269,20 @@ class Windows:
         return np.array(sorted(index for _, index in best.values()), np.int64), new, newer
 
     def _write(self, columns: SampleColumns, selected: Rows, series_rows: Rows, at_s: Seconds) -> None:
-        slots = self.span_s
-        buckets = pack(columns.values[selected], columns.seq[selected], lap_of(at_s, slots))
-        self._buckets.write(series_rows * slots + at_s % slots, buckets)
-        positions = None
+        self._buckets.write(row_parts(series_rows, self.span_s), at_s, columns.buckets[selected])
+        histograms = columns.histograms
+        if len(selected) != len(columns):
+            histograms = columns.histograms_at(selected)
         for name, rings in self._histograms.fields.items():
-            groups = columns.histograms.get(name, ())
-            if groups and len(selected) != len(columns):
-                if positions is None:
-                    positions = np.full(len(columns), -1, np.int64)
-                    positions[selected] = np.arange(len(selected))
-                groups = tuple(group.take(positions) for group in groups)
-            rings.write(series_rows, at_s, groups)
+            rings.write(series_rows, at_s, histograms.get(name, ()))
 
     def _free_ended(self, known: Endpoint) -> None:
         table, floor_s = self._table, int(self._table.floor_s[known.code])
-        rows = self._reader(known.name).rows
-        if len(rows) and int(table.last_s[rows].min()) < floor_s:
+        if known.quiet_s < floor_s:
             for key in [key for key, row in known.rows.items() if table.last_s[row] < floor_s]:
                 self._free(key)
-        if len(known.epochs) > len(self._reader(known.name).epochs):
+            known.quiet_s = int(table.last_s[self._reader(known.name).rows].min(initial=NEVER_QUIET_S))
+        if len(known.epochs) > known.speaker_count:
             alive = frozenset(key.speaker for key in known.rows)
             known.epochs.forget_silent(alive, floor_s - self.span_s)
 

@@ -48,7 +48,9 @@ def assert_equal(left: SampleColumns, right: SampleColumns) -> None:
         one, other = getattr(left, name), getattr(right, name)
         assert one.dtype == other.dtype
         np.testing.assert_array_equal(one, other)
-    np.testing.assert_array_equal(left.values, right.values)
+    for name in left.buckets.dtype.names or ():
+        if name != "lap":
+            np.testing.assert_array_equal(left.buckets[name], right.buckets[name])
     for name in HISTOGRAM_FIELDS:
         assert [group.bounds for group in left.histograms[name]] == [group.bounds for group in right.histograms[name]]
         for one, other in zip(left.histograms[name], right.histograms[name], strict=True):
@@ -86,7 +88,7 @@ def test_values_are_those_of_the_records() -> None:
         assert columns.series[columns.series_code[row]] == identity
         for name in SCALAR_FIELDS:
             value, found = getattr(sample, name), columns.field(name)[row]
-            assert np.isnan(found) if value is None else found == value
+            assert np.isnan(found) if value is None else found == pytest.approx(value, rel=1e-7)
         for name in HISTOGRAM_FIELDS:
             histogram = getattr(sample, name)
             held = [group for group in columns.histograms[name] if row in group.rows]
@@ -98,12 +100,7 @@ def test_values_are_those_of_the_records() -> None:
 
 def test_no_samples_are_columns_too() -> None:
     columns = SampleColumns.from_records([], np.zeros(0))
-    assert (len(columns), columns.series, columns.endpoints, columns.values.shape) == (
-        0,
-        (),
-        (),
-        (0, len(SCALAR_FIELDS)),
-    )
+    assert (len(columns), columns.series, columns.endpoints, columns.field("steps").shape) == (0, (), (), (0,))
 
 
 def test_taking_rows_takes_their_histograms() -> None:
@@ -111,7 +108,8 @@ def test_taking_rows_takes_their_histograms() -> None:
     rows = np.array([31, 4, 17])
     taken = SampleColumns.from_records(samples, np.arange(40.0)).take(rows)
     expected = SampleColumns.from_records([samples[row] for row in rows.tolist()], rows.astype(np.float64))
-    np.testing.assert_array_equal(taken.values, expected.values)
+    for name in SCALAR_FIELDS:
+        np.testing.assert_array_equal(taken.field(name), expected.field(name))
     assert [taken.series[code] for code in taken.series_code] == [
         expected.series[code] for code in expected.series_code
     ]

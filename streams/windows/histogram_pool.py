@@ -1,0 +1,70 @@
+"""Rows of one-second histograms of one number of buckets and one width, in chunks that never move."""
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from streams.windows.rings import CHUNK_ROWS, ChunkPart, RowAllocator, Seconds, row_parts
+
+WIDTHS: tuple[type[np.unsignedinteger], ...] = (np.uint8, np.uint16, np.uint32)
+
+
+class HistogramPool:
+    """Rows of `slots` histograms with one number of buckets and one width.
+
+    The first bucket is stored with one added, so that 0 there says that the slot holds no histogram.
+    """
+
+    def __init__(self, slots: int, buckets: int, width: type[np.unsignedinteger]) -> None:
+        self.slots, self.buckets, self.width = slots, buckets, width
+        self.rows = RowAllocator()
+        self.counts: list[NDArray[np.unsignedinteger]] = []
+        """Each (CHUNK_ROWS * slots, buckets)."""
+        self.sums: list[NDArray[np.float64]] = []
+        """Each (CHUNK_ROWS * slots,)."""
+        self._whole = np.dtype((np.void, buckets * np.dtype(width).itemsize))
+        self._items: list[NDArray[np.void]] = []
+        """`counts` with one item a histogram: numpy moves it at once, and not count by count."""
+
+    @property
+    def nbytes(self) -> int:
+        return self.rows.high_water * self.slots * (self.buckets * np.dtype(self.width).itemsize + 8)
+
+    def take_row(self) -> int:
+        row = self.rows.take()
+        if row // CHUNK_ROWS == len(self.counts):
+            counts = np.zeros((CHUNK_ROWS * self.slots, self.buckets), self.width)
+            self.counts.append(counts)
+            self._items.append(counts.view(self._whole).reshape(-1))
+            self.sums.append(np.zeros(CHUNK_ROWS * self.slots))
+        return row
+
+    def give_back(self, row: int) -> None:
+        self.ring(row)[0][:, 0] = 0
+        self.rows.give_back(row)
+
+    def ring(self, row: int) -> tuple[NDArray[np.unsignedinteger], NDArray[np.float64]]:
+        """Views of a row's counts (slots, buckets) and sums (slots,)."""
+        first = (row % CHUNK_ROWS) * self.slots
+        span = slice(first, first + self.slots)
+        return self.counts[row // CHUNK_ROWS][span], self.sums[row // CHUNK_ROWS][span]
+
+    def write(
+        self, parts: Sequence[ChunkPart], at_s: Seconds, counts: NDArray[np.uint32], sums: NDArray[np.float64]
+    ) -> None:
+        """Put one histogram at each second `at_s` (n,) of the rows that `parts` (of `row_parts`) name, none twice; no
+        count is above the largest of the width less one."""
+        stored = counts.astype(self.width)
+        stored[:, 0] += 1
+        items, slot = stored.view(self._whole).reshape(-1), at_s % self.slots
+        for chunk, selected, first in parts:
+            local = first + slot[selected]
+            self._items[chunk][local] = items[selected]
+            self.sums[chunk][local] = sums[selected]
+
+    def clear(self, rows: NDArray[np.int64], at_s: Seconds) -> None:
+        """Empty the slots of the seconds `at_s` (n,) of `rows` (n,)."""
+        slot = at_s % self.slots
+        for chunk, selected, first in row_parts(rows, self.slots):
+            self.counts[chunk][first + slot[selected], 0] = 0
