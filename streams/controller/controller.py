@@ -56,7 +56,8 @@ class PartitionController:
     def __init__(self, partition: int, owns: Callable[[str], bool]) -> None:
         self.partition = partition
         self._registry = EndpointRegistry(owns)
-        self._door = SampleDoor(self._registry.book, self._registry.counts, self._registry.is_owned)
+        registry = self._registry
+        self._door = SampleDoor(registry.book, registry.counts, registry.is_owned, registry.intake)
         self._maker = TickMaker(self._registry.windows)
         self._positions: dict[str, int] = {}
         self._processed_s = 0.0

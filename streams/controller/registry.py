@@ -10,6 +10,7 @@ from records.outcomes import Outcome
 from records.policy import EndpointPolicy
 from records.telemetry import GpuSample, ReplicaChanged, TargetObserved
 from streams.controller.rebuild import GPUS, Run
+from streams.controller.sample_intake import SampleIntake
 from streams.endpoints.effects import Count, Counts, PolicyDeleted
 from streams.endpoints.endpoint_state import EndpointState
 from streams.endpoints.endpoint_windows import EndpointWindows
@@ -17,7 +18,8 @@ from streams.endpoints.skew import SkewBook
 from streams.endpoints.ticks import AHEAD_MAX_S, first_ticks
 from streams.windows.columns import SampleColumns
 
-SILENT_S = 3600.0
+SILENT_S = 600.0
+"""Twice as long as a source's samples count for its clock; whoever sends under ever new names is not kept longer."""
 
 
 class EndpointRegistry:
@@ -27,6 +29,7 @@ class EndpointRegistry:
         self.counts = Counts()
         self.windows = EndpointWindows()
         self.book = SkewBook()
+        self.intake = SampleIntake()
         self.states: dict[str, EndpointState] = {}
         self.is_owned = owns
 
@@ -99,6 +102,9 @@ class EndpointRegistry:
 
     def _observe(self, state: EndpointState, record: object, received_s: float) -> EndpointState | None:
         match record:
+            case ReplicaChanged() if not state.supply.has_room(record):
+                self.counts.add(Count.TOO_MANY_REPLICAS, 1)
+                return None
             case ReplicaChanged():
                 state.supply.apply(record)
             case TargetObserved():
@@ -107,7 +113,7 @@ class EndpointRegistry:
                 self.counts.add(Count.TOO_FAR_AHEAD, 1)
                 return None
             case GpuSample():
-                self.windows.add_gpu(record)
+                self.counts.add(Count.TOO_MANY_GPUS, 0 if self.windows.add_gpu(record) else 1)
             case Outcome():
                 self.counts.add(Count.UNKNOWN_DECISION, 0 if state.observe_outcome(record) else 1)
                 return None
@@ -143,3 +149,4 @@ class EndpointRegistry:
         if self.states.pop(endpoint, None) is not None:
             self.windows.close(endpoint)
             self.book.forget(endpoint)
+            self.intake.forget(endpoint)

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streams.controller.rebuild import REQUESTS, Run
+from streams.controller.sample_intake import SampleIntake
 from streams.endpoints.effects import Count, Counts
 from streams.endpoints.endpoint_state import NEVER_S, EndpointState
 from streams.endpoints.skew import SkewBook, SourceState, is_same, is_well, judge, source_key
@@ -73,6 +74,7 @@ class SampleDoor:
     book: SkewBook
     counts: Counts
     is_owned: Callable[[str], bool]
+    intake: SampleIntake
 
     def samples(self, run: Run, states: Sequence[EndpointState | None], *, again: bool) -> SampleRun:
         """Take a run; `states` are those of `columns.endpoints`, null for one without a policy.
@@ -93,7 +95,10 @@ class SampleDoor:
             astray = ~np.array([self.is_owned(endpoint) for endpoint in columns.endpoints], np.bool_)[code]
             self.counts.add(Count.WRONG_PARTITION, int(np.count_nonzero(astray)))
             self.counts.add(Count.NO_POLICY, int(np.count_nonzero(~known & ~astray)))
-        rows = np.flatnonzero(chosen & ~ahead & known)
+        admitted = self.intake.admit(columns, np.flatnonzero(chosen & ~ahead & known))
+        columns, rows = admitted.columns, admitted.rows
+        if not again:
+            admitted.count(self.counts)
         at_s, trusted = self._correct(run, columns, states, rows, skew_s)
         end_s = np.where(trusted, at_s[rows] + 1.0, NEVER_S)
         return SampleRun(columns.at(at_s), columns.at_s, run.offsets, states, rows, code[rows], end_s)

@@ -41,6 +41,12 @@ class Count(StrEnum):
     TOO_FAR_AHEAD = "too_far_ahead"
     UNATTRIBUTED = "unattributed"
     """An engine's sample that names no replica."""
+    TOO_MANY_SERIES = "too_many_series"
+    """A sample of a series for which its endpoint has no room: see streams.endpoints.intake."""
+    TOO_MANY_BOUNDS = "too_many_bounds"
+    """A histogram whose bounds are one set too many for its endpoint and field; the rest of its sample counts."""
+    TOO_MANY_REPLICAS = "too_many_replicas"
+    TOO_MANY_GPUS = "too_many_gpus"
     UNKNOWN_DECISION = "unknown_decision"
     """An outcome of a decision that is not remembered."""
 

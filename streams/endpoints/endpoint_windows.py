@@ -107,10 +107,10 @@ class EndpointWindows:
         span_of = spans[code]
         return [self._by_span[span].add(columns, rows[span_of == span]) for span in np.unique(span_of).tolist() if span]
 
-    def add_gpu(self, sample: GpuSample) -> None:
+    def add_gpu(self, sample: GpuSample) -> bool:
+        """False where the endpoint has too many GPUs."""
         gpus = self._of[sample.endpoint].gpus
-        if gpus is not None:
-            gpus.add(sample)
+        return gpus is None or gpus.add(sample)
 
 
 def count_report(

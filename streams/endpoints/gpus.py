@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from records.telemetry import GpuSample
+from streams.endpoints.intake import GPUS_MAX
 
 Matrix = NDArray[np.float64]
 
@@ -39,18 +40,38 @@ class GpuWindows:
     def __init__(self, span_s: int) -> None:
         self.span_s = span_s
         self._replicas: dict[str, _Replica] = {}
+        self._rings = 0
 
     @property
     def nbytes(self) -> int:
         per_ring = self.span_s * 32
         return per_ring * sum(len(replica.rings) for replica in self._replicas.values())
 
-    def add(self, sample: GpuSample) -> None:
-        """Take a sample. Of one identity the later `seq` counts; a second that its slot has left behind is too late."""
+    def add(self, sample: GpuSample) -> bool:
+        """Take a sample; False where there are too many GPUs for a new one.
+
+        Of one identity the later `seq` counts; a second that its slot has left behind is too late.
+        """
+        ring = self._ring(sample)
+        if ring is not None:
+            self._write(ring, sample)
+        return ring is not None
+
+    def _ring(self, sample: GpuSample) -> _Ring | None:
+        known = self._replicas.get(sample.replica)
+        ring = None if known is None else known.rings.get((sample.epoch, sample.gpu))
+        if ring is not None:
+            return ring
+        if self._rings >= GPUS_MAX:
+            return None
         replica = self._replicas.setdefault(sample.replica, _Replica())
         if sample.epoch not in replica.epochs:
             replica.epochs.append(sample.epoch)
-        ring = replica.rings.setdefault((sample.epoch, sample.gpu), _Ring.empty(self.span_s))
+        ring = replica.rings[sample.epoch, sample.gpu] = _Ring.empty(self.span_s)
+        self._rings += 1
+        return ring
+
+    def _write(self, ring: _Ring, sample: GpuSample) -> None:
         slot = sample.at_s % self.span_s
         if (sample.at_s, sample.seq) < (int(ring.at_s[slot]), int(ring.seq[slot])):
             return
@@ -81,6 +102,7 @@ class GpuWindows:
         for name, replica in list(self._replicas.items()):
             for key in [key for key, ring in replica.rings.items() if int(ring.at_s.max()) < before_s]:
                 del replica.rings[key]
+                self._rings -= 1
             spoken = {epoch for epoch, _ in replica.rings}
             replica.epochs = [epoch for epoch in replica.epochs if epoch in spoken]
             if not replica.rings:

@@ -10,6 +10,7 @@ from decisions.supply import GIVEN_UP_STARTS
 from records.enums import ReplicaState
 from records.supply_memory import ReplicaMemory
 from records.telemetry import ReplicaChanged
+from streams.endpoints.intake import REPLICA_LABEL_BYTES_MAX, REPLICAS_MAX, label_bytes
 
 STARTS_KEPT = 32
 STARTS_MIN = 5
@@ -31,6 +32,20 @@ class SupplyState:
     starts_s: tuple[float, ...] = ()
     failed_starts: int = 0
     observed: bool = False
+    _label_bytes: int | None = None
+    """Of all replicas' names and epochs; null until somebody asks."""
+
+    def has_room(self, changed: ReplicaChanged) -> bool:
+        """Whether the record may be applied: it brings no new label, or there is room for it."""
+        known = self.replicas.get(changed.replica)
+        if known is not None and (changed.epoch == known.epoch or changed.epoch in known.former_epochs):
+            return True
+        if known is None and len(self.replicas) >= REPLICAS_MAX:
+            return False
+        if self._label_bytes is None:
+            self._label_bytes = sum(map(_label_bytes, self.replicas.values()))
+        more = label_bytes(changed.epoch) if known is not None else label_bytes(changed.replica, changed.epoch)
+        return self._label_bytes + more <= REPLICA_LABEL_BYTES_MAX
 
     def apply(self, changed: ReplicaChanged) -> None:
         """Take a ReplicaChanged as read. Repeats and records older than what is known change nothing."""
@@ -46,7 +61,9 @@ class SupplyState:
             if (changed.at_s, changed.seq) < (known.at_s, known.seq):
                 return
             base = known
-        self.replicas[changed.replica] = self._entered(base, changed, is_first=base is not known)
+        self.replicas[changed.replica] = entered = self._entered(base, changed, is_first=base is not known)
+        if self._label_bytes is not None and base is not known:
+            self._label_bytes += _label_bytes(entered) - (0 if known is None else _label_bytes(known))
 
     def _entered(self, base: ReplicaMemory, changed: ReplicaChanged, is_first: bool) -> ReplicaMemory:
         """`base` after the record, which is the first of its epoch or one more."""
@@ -87,6 +104,7 @@ class SupplyState:
                 self.replicas[replica] = ReplicaMemory(
                     replica=replica, epoch=epoch, state=ReplicaState.READY, since_s=first_s, inferred=True
                 )
+                self._label_bytes = None
         newest = max((last for _, _, last in heard.values()), default=None)
         if newest is None:
             return
@@ -97,6 +115,7 @@ class SupplyState:
                 and (replica not in heard or heard[replica][2] < newest - INFERRED_FRESH_S)
             ):
                 del self.replicas[replica]
+                self._label_bytes = None
 
     def knows(self, names: Sequence[str]) -> bool:
         """Whether these are all the replicas there are."""
@@ -107,12 +126,17 @@ class SupplyState:
         for replica, known in list(self.replicas.items()):
             if known.state is ReplicaState.GONE and known.since_s < before_s and replica not in heard:
                 del self.replicas[replica]
+                self._label_bytes = None
 
     def startup_p95_s(self, default_s: float) -> float:
         """The p95 (nearest rank) of the measured starts, `default_s` while there are too few."""
         if len(self.starts_s) < STARTS_MIN:
             return default_s
         return sorted(self.starts_s)[math.ceil(0.95 * len(self.starts_s)) - 1]
+
+
+def _label_bytes(replica: ReplicaMemory) -> int:
+    return label_bytes(replica.replica, replica.epoch, *replica.former_epochs)
 
 
 def has_given_up(replica: ReplicaMemory) -> bool:
