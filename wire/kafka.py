@@ -28,7 +28,7 @@ SASL_MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
 
 ADDRESS_FORM = "HOST:PORT with a port of 1 to 65535, several with commas"
 
-REQUEST_BYTES_MAX = 4 * 1024 * 1024
+REQUEST_BYTES_MAX = 20 * 1024 * 1024
 """Largest request of our producers; the topics' own `max.message.bytes` are the limits that count."""
 
 BATCH_BYTES = 256 * 1024
@@ -43,7 +43,7 @@ CLOSE_TIMEOUT_S = 2 * RETRY_BACKOFF_MS / 1000
 """For a request under way, and the wait after it."""
 
 FETCH_BYTES_MAX = 8 * 1024 * 1024
-"""Most bytes of one partition a fetch returns: two of the largest messages."""
+"""Most bytes of one partition a fetch returns; a larger batch of the log is returned alone."""
 
 
 @dataclass(frozen=True, kw_only=True)

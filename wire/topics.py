@@ -18,8 +18,9 @@ from records.telemetry import GpuSample, ReplicaChanged, RequestLog, RequestSamp
 DAY_MS = 86_400_000
 MESSAGE_BYTES = 1024 * 1024
 """Most bytes of one message (and of one batch as stored): Kafka's own default."""
-MEMORY_BYTES = 4 * MESSAGE_BYTES
-"""The same for records that grow with an endpoint's replicas: some 400 bytes each, 10,000 replicas."""
+MEMORY_BYTES = 16 * MESSAGE_BYTES
+"""The same for records that grow with an endpoint's replicas: some 400 bytes each of 10,000 replicas, and three times
+that where senders use up every limit of streams.endpoints.intake."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -7,14 +7,17 @@ before any endpoint's next tick are added to the windows in one call.
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from records.supply_memory import SkewChange
 from streams.controller.rebuild import REQUESTS, Run
 from streams.controller.sample_intake import SampleIntake
 from streams.endpoints.effects import Count, Counts
 from streams.endpoints.endpoint_state import NEVER_S, EndpointState
-from streams.endpoints.skew import SkewBook, SourceState, is_same, is_well, judge, source_key
+from streams.endpoints.intake import CHANGES_MAX, OFF_SOURCES_MAX
+from streams.endpoints.skew import SkewBook, SourceKey, SourceState, is_same, is_well, judge, source_key
 from streams.endpoints.ticks import AHEAD_MAX_S, LATENESS_S, PATIENCE_S, TICK_S, first_ticks
 from streams.windows.columns import SampleColumns, SeriesIdentity
 
@@ -157,9 +160,23 @@ def _shift(state: EndpointState, identity: SeriesIdentity, sample: _Sample) -> t
         if sample.spread is not None:
             now = judge(held, sample.spread, sample.offset, sample.received_s)
             if not is_well(now) if held is None else not is_same(now, held):
-                state.sources.states.setdefault(key, SourceState()).changes.append(now)
-                held = now
+                held = _remember(state, key, now) or held
     return (0, True) if held is None else (held.shift_s, not held.quarantined)
+
+
+def _remember(state: EndpointState, key: SourceKey, now: SkewChange) -> SkewChange | None:
+    """The change as it is remembered: one change too many quarantines a source for as long as they are kept. Null
+    where there is no room for it, or for one more source."""
+    sources = state.sources.states
+    if key not in sources and len(sources) >= OFF_SOURCES_MAX:
+        return None
+    changes = sources.setdefault(key, SourceState()).changes
+    if len(changes) >= CHANGES_MAX:
+        return None
+    if len(changes) == CHANGES_MAX - 1:
+        now = msgspec.structs.replace(now, shift_s=0, quarantined=True)
+    changes.append(now)
+    return now
 
 
 @dataclass(frozen=True, slots=True, eq=False)

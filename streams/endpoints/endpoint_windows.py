@@ -13,6 +13,7 @@ from records.telemetry import GpuSample
 from streams.endpoints.effects import Count, Counts
 from streams.endpoints.endpoint_state import EndpointState
 from streams.endpoints.gpus import GpuWindows
+from streams.endpoints.intake import OFF_SOURCES_MAX
 from streams.endpoints.skew import SourceState, source_key
 from streams.endpoints.ticks import LATENESS_S
 from streams.windows.columns import SampleColumns
@@ -126,6 +127,8 @@ def count_report(
         if state is None:
             continue
         key = source_key(columns.series[int(columns.series_code[row])])
+        if key not in state.sources.states and len(state.sources.states) >= OFF_SOURCES_MAX:
+            continue
         source = state.sources.states.setdefault(key, SourceState())
         source.late += 1
         source.late_s = int(columns.received_s[row])

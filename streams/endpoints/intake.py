@@ -23,6 +23,11 @@ REPLICAS_MAX = 10_000
 REPLICA_LABEL_BYTES_MAX = 1024 * 1024
 GPUS_MAX = 16_384
 """Most (replica, epoch, GPU) of one endpoint: 2,000 replicas of 8, some 160 MB."""
+OFF_SOURCES_MAX = 5_000
+"""Most sources of one endpoint that are remembered because their clocks are off, or their samples late."""
+CHANGES_MAX = 8
+"""Most changes of one source's clock that are remembered, for 420 s: a clock that drifts by 2 % has as many. With these
+limits the memory of an endpoint stays below some 13 MB, and below the largest message."""
 
 
 @dataclass(slots=True)
