@@ -1,10 +1,14 @@
-"""Messages per CPU-second of one worker: single JSON samples, two windows, ticking, transactions on."""
+"""Messages per CPU-second of one worker, and of Kafka Streams beside it: single JSON samples, two windows."""
 
 import asyncio
+from dataclasses import dataclass
+from statistics import median
 
 import aiokafka
 import faust
 
+from bench import kafka_streams
+from bench.exact_sums import ExactSums
 from bench.registry import Result
 from bench.worker_line import (
     ENDPOINTS,
@@ -13,6 +17,7 @@ from bench.worker_line import (
     Fleet,
     Line,
     WorkerProcess,
+    decisions_of_tick,
     line,
     send_all,
     until_decided,
@@ -26,19 +31,23 @@ WITHIN_S = 240.0
 
 
 def run(*, short: bool) -> Result:
-    """Lean samples, then full ones. The worker starts with all of them in the log, so polls are as large as they get;
-    what it takes to start is measured alone, on the empty log, and taken off."""
-    lean_s, full_s = (60, 20) if short else (300, 100)
-    lean = asyncio.run(_measure(lean_s, full=False))
-    full = asyncio.run(_measure(full_s, full=True))
+    """Lean samples beside Kafka Streams, in turns, then full ones alone. The worker starts with all of them in the log,
+    so polls are as large as they get; what it takes to start is measured alone, on the empty log, and taken off."""
+    lean_s, full_s, pairs = (60, 20, 1) if short else (300, 100, 3)
+    leans = [asyncio.run(_measure_pair(lean_s, peer_first=number % 2 == 1)) for number in range(pairs)]
+    full = asyncio.run(_measure_full(full_s))
     return Result(
         figures={
-            "messages_per_cpu_s": lean["messages_per_cpu_s"],
+            "messages_per_cpu_s": median(lean["messages_per_cpu_s"] for lean in leans),
             "messages_per_cpu_s_full": full["messages_per_cpu_s"],
+            "ratio_kafka_streams": median(
+                lean["messages_per_cpu_s"] / lean["peer_messages_per_cpu_s"] for lean in leans
+            ),
         },
         context={
-            "lean": lean,
+            "lean": leans,
             "full": full,
+            "kafka_streams": kafka_streams.SETTINGS,
             "endpoints": len(ENDPOINTS),
             "replicas": REPLICAS * len(ENDPOINTS),
             "partitions": PARTITIONS,
@@ -49,24 +58,75 @@ def run(*, short: bool) -> Result:
     )
 
 
-async def _measure(seconds: int, *, full: bool) -> dict[str, float]:
-    now_s = Clock().now_s()
-    first_s = tick_at_or_before(now_s) - 1800
-    # Behind the samples, so that they alone let time pass: the ticks are those of a worker that keeps up.
-    clock = Clock(shown_s=first_s - 3600.0, real_s=now_s)
-    async with line(policies_stamped_s=first_s) as kafka:
-        startup_cpu_s = await _startup_cpu_s(kafka, clock)
-        sent, size = await send_all(kafka.access, Fleet().samples(first_s, seconds, REPLICAS, full=full))
-        worker = WorkerProcess(kafka, clock)
-        try:
-            decisions = await until_decided(kafka.access, tick_at_or_before(first_s + seconds - LATENESS_S), WITHIN_S)
-            cpu_s, resident_mb = worker.cpu_s - startup_cpu_s, worker.resident_mb
-        finally:
-            worker.end()
+@dataclass(frozen=True, kw_only=True)
+class Telemetry:
+    """What is sent: `seconds` of it from `first_s` on, behind which the line's clock stands."""
+
+    first_s: int
+    seconds: int
+    clock: Clock
+
+    @classmethod
+    def of(cls, seconds: int) -> "Telemetry":
+        now_s = Clock().now_s()
+        first_s = tick_at_or_before(now_s) - 1800
+        # Behind the samples, so that they alone let time pass: the ticks are those of a worker that keeps up.
+        return cls(first_s=first_s, seconds=seconds, clock=Clock(shown_s=first_s - 3600.0, real_s=now_s))
+
+    @property
+    def last_tick_s(self) -> int:
+        return tick_at_or_before(self.first_s + self.seconds - LATENESS_S)
+
+
+async def _measure_full(seconds: int) -> dict[str, float]:
+    telemetry = Telemetry.of(seconds)
+    async with line(policies_stamped_s=telemetry.first_s) as kafka:
+        startup_cpu_s = await _startup_cpu_s(kafka, telemetry.clock)
+        sent = await send_all(kafka.access, Fleet().samples(telemetry.first_s, seconds, REPLICAS, full=True))
+        return await _measure_worker(kafka, telemetry, sent, startup_cpu_s)
+
+
+async def _measure_pair(seconds: int, *, peer_first: bool) -> dict[str, float]:
+    """Worker and peer over the same topic, one after the other; both have to come to the same sums."""
+    telemetry = Telemetry.of(seconds)
+    sums = ExactSums(telemetry.first_s, seconds)
+    async with line(policies_stamped_s=telemetry.first_s) as kafka:
+        startup_cpu_s = await _startup_cpu_s(kafka, telemetry.clock)
+        samples = Fleet().samples(telemetry.first_s, seconds, REPLICAS, full=False)
+        sent = await send_all(kafka.access, sums.counted(samples))
+        if peer_first:
+            peer = await _measure_peer(kafka, sent[0], sums)
+            ours = await _measure_worker(kafka, telemetry, sent, startup_cpu_s)
+        else:
+            ours = await _measure_worker(kafka, telemetry, sent, startup_cpu_s)
+            peer = await _measure_peer(kafka, sent[0], sums)
+        values = sums.check_decisions(await decisions_of_tick(kafka.access, telemetry.last_tick_s, WITHIN_S))
+    return {**ours, **peer, "equal_values": values}
+
+
+async def _measure_peer(kafka: Line, messages: int, sums: ExactSums) -> dict[str, float]:
+    peer = await kafka_streams.run_peer(kafka.access.bootstrap, "telemetry.requests", messages, kafka.folder)
     return {
-        "messages_per_cpu_s": sent / cpu_s,
-        "messages": sent,
-        "bytes_per_message": size / sent,
+        "peer_messages_per_cpu_s": peer.messages_per_cpu_s,
+        "peer_cpu_s": peer.cpu_s,
+        "peer_equal_windows": sums.check_windows(peer.sums, kafka_streams.SIZES_S),
+    }
+
+
+async def _measure_worker(
+    kafka: Line, telemetry: Telemetry, sent: tuple[int, int], startup_cpu_s: float
+) -> dict[str, float]:
+    messages, size = sent
+    worker = WorkerProcess(kafka, telemetry.clock)
+    try:
+        decisions = await until_decided(kafka.access, telemetry.last_tick_s, WITHIN_S)
+        cpu_s, resident_mb = worker.cpu_s - startup_cpu_s, worker.resident_mb
+    finally:
+        worker.end()
+    return {
+        "messages_per_cpu_s": messages / cpu_s,
+        "messages": messages,
+        "bytes_per_message": size / messages,
         "cpu_s": cpu_s,
         "startup_cpu_s": startup_cpu_s,
         "decisions": decisions,

@@ -51,6 +51,7 @@ BENCHES: Mapping[str, Bench] = {
         about="one worker, a real broker, JSON samples of 1,000 replicas of 100 endpoints, ticks and transactions on",
         goals={
             "messages_per_cpu_s": Goal(at_least=40_000),
+            "ratio_kafka_streams": Goal(at_least=10),
         },
     ),
     "latency": Bench(

@@ -231,3 +231,13 @@ async def until_decided(access: KafkaAccess, last_tick_s: int, within_s: float) 
             count += len(found)
             waiting -= {decision.endpoint for decision, _ in found if decision.at_s >= last_tick_s}
     return count
+
+
+async def decisions_of_tick(access: KafkaAccess, tick_s: int, within_s: float) -> list[ScalingDecision]:
+    """The decisions of one tick, one for each endpoint. Raises TimeoutError."""
+    decisions: dict[str, ScalingDecision] = {}
+    async with asyncio.timeout(within_s), decisions_from_the_start(access) as consumer:
+        while len(decisions) < len(ENDPOINTS):
+            found = await read_decisions(consumer)
+            decisions |= {decision.endpoint: decision for decision, _ in found if decision.at_s == tick_s}
+    return list(decisions.values())

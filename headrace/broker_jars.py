@@ -56,13 +56,14 @@ def find_java() -> Path:
     return Path(found)
 
 
-def fetch_jars(cache: Path | None = None) -> Path:
-    """The folder of the broker's jars; fetches them (about 45 MB) when they are not there yet.
+def fetch_jars(cache: Path | None = None, pom: Path = POM) -> Path:
+    """The folder of the broker's jars, or of another project of Kafka's, as its `pom` names them; fetches them (about
+    45 MB) when they are not there yet.
 
     Raises CannotRunError where Maven is missing, fails, or the folder cannot be written.
     """
     cache = cache or cache_folder()
-    digest = hashlib.sha256(POM.read_bytes()).hexdigest()[:16]
+    digest = hashlib.sha256(pom.read_bytes()).hexdigest()[:16]
     jars = cache / f"kafka-{digest}"
     if jars.is_dir():
         return jars
@@ -70,7 +71,7 @@ def fetch_jars(cache: Path | None = None) -> Path:
         cache.mkdir(parents=True, exist_ok=True)
         with _lock(cache / f"kafka-{digest}.lock"):
             if not jars.is_dir():
-                _fetch(cache, jars)
+                _fetch(cache, jars, pom)
     except OSError as error:
         raise CannotRunError(
             f"Kafka's jars cannot be kept in {cache}: {error}. HEADRACE_CACHE names another folder.", ExitCode.STORAGE
@@ -85,7 +86,7 @@ def _lock(path: Path) -> Iterator[None]:
         yield
 
 
-def _fetch(cache: Path, jars: Path) -> None:
+def _fetch(cache: Path, jars: Path, pom: Path) -> None:
     maven = shutil.which("mvn")
     if maven is None:
         raise CannotRunError(
@@ -96,12 +97,12 @@ def _fetch(cache: Path, jars: Path) -> None:
         )
     with tempfile.TemporaryDirectory(dir=cache, prefix="fetching-") as temporary:
         project = Path(temporary, "pom.xml")
-        shutil.copyfile(POM, project)
+        shutil.copyfile(pom, project)
         fetched = Path(temporary, "jars")
         goal = "dependency:copy-dependencies"
         command = [maven, "-q", "-B", "-C", "-f", str(project), goal, "-DincludeScope=runtime"]
         done = subprocess.run([*command, f"-DoutputDirectory={fetched}"], capture_output=True, text=True, check=False)
-        if done.returncode or not list(fetched.glob("kafka_2.13-*.jar")):
+        if done.returncode or not list(fetched.glob("kafka[-_]*.jar")):
             said = "\n".join((done.stdout + done.stderr).strip().splitlines()[:20])
             raise CannotRunError(
                 f"Maven could not fetch Kafka's jars (exit status {done.returncode}); without a network they have to "
