@@ -1,4 +1,5 @@
-"""The window kernel alone: decoded Arrow frames of 500 samples become columns and go into the buckets.
+"""The window kernel alone: Arrow frames of 500 samples, read by the worker's own reader, become columns and go into the
+buckets.
 
 CPU time of the process is measured, since the machine is shared. Every second has other values; floors move every 5 s
 as ticks move them. A ratio is the median of interleaved pairs.
@@ -18,8 +19,8 @@ from records.histogram import Histogram
 from records.telemetry import RequestSample
 from simulation.vllm_bounds import VLLM_BOUNDS_MS
 from streams.endpoints.ticks import TICK_S
-from streams.windows.columns import COUNT_FIELDS, GAUGE_FIELDS, SampleColumns
-from streams.windows.identities import KnownIdentities
+from streams.shell.sample_frames import SampleFrames
+from streams.windows.columns import COUNT_FIELDS, GAUGE_FIELDS
 from streams.windows.windows import SPAN_S, Windows
 from wire.frames import decode_frame, encode_frames
 
@@ -70,28 +71,30 @@ class Feed:
         self._windows = Windows(span_s)
         self._span_s = span_s
         self._at_s = START_S
-        self._identities = KnownIdentities()
+        self._frames = SampleFrames()
 
     def run(self, seconds: int) -> float:
         """Feed so many seconds of all replicas; CPU seconds a sample."""
         spent = 0.0
         for start_s in range(self._at_s, self._at_s + seconds, TICK_S):
-            batches = [self._dated(start_s + offset) for offset in range(TICK_S)]
+            frames = [self._frames.read(self._dated(start_s + offset)) for offset in range(TICK_S)]
             begun = time.process_time()
-            for offset, batch in enumerate(batches):
-                received_s = np.full(REPLICAS, start_s + offset + 1.0)
-                columns = SampleColumns.from_arrow(batch, received_s, self._identities.of(batch))
-                self._windows.add(columns)
+            for offset, frame in enumerate(frames):
+                self._windows.add(self._frames.columns(frame, frame.received_s(start_s + offset + 1.0)))
             for endpoint in self._windows.endpoints:
                 self._windows.keep_from(endpoint, start_s + 2 * TICK_S - self._span_s)
             spent += time.process_time() - begun
         self._at_s += seconds
         return spent / (seconds * REPLICAS)
 
-    def _dated(self, at_s: int) -> pa.RecordBatch:
+    def _dated(self, at_s: int) -> bytes:
         batch = self._templates[at_s % TEMPLATES]
         index = batch.schema.get_field_index("at_s")
-        return batch.set_column(index, batch.schema.field(index), pa.array(np.full(REPLICAS, at_s)))
+        dated = batch.set_column(index, batch.schema.field(index), pa.array(np.full(REPLICAS, at_s)))
+        sink = pa.BufferOutputStream()
+        with pa.ipc.new_stream(sink, dated.schema) as writer:
+            writer.write_batch(dated)
+        return bytes(sink.getvalue())
 
 
 def run(*, short: bool) -> Result:

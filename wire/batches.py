@@ -2,6 +2,7 @@
 
 from base64 import b64encode
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, Protocol
 
 import msgspec
@@ -13,11 +14,16 @@ from records.fields import SECOND_MAX
 from records.outcomes import DeadLetter
 from wire.batch_limits import REFUSED_HEADER, reason_of
 from wire.codec import UNREADABLE, DecodeError, decode, explain, json_reader
-from wire.frames import ARROW_CONTENT_TYPE, CONTENT_TYPE_HEADER, RowError, decode_frame
+from wire.frames import ARROW_CONTENT_TYPE, CONTENT_TYPE_HEADER, Frame, RowError, decode_frame
+from wire.known_frames import KnownFrame
 from wire.topics import TOPICS
 
 KEPT_BYTES_MAX = 64 * 1024
 """Most bytes of what could not be read that a dead letter keeps."""
+
+
+ReadFrame = Callable[[bytes], Frame | KnownFrame]
+"""Raises DecodeError for a frame that cannot be read."""
 
 
 class Message(Protocol):
@@ -52,15 +58,21 @@ class JsonRun(msgspec.Struct, frozen=True, kw_only=True, eq=False):
 
 
 class FrameRun(msgspec.Struct, frozen=True, kw_only=True, eq=False):
-    """The good rows of one Arrow frame, with the topic's frame schema (see wire.frames).
+    """The good rows of one Arrow frame; `received_s` float64 `(n,)`."""
 
-    `rows` int64 `(n,)` are their numbers in the frame as sent, `received_s` float64 `(n,)`.
-    """
-
-    batch: pa.RecordBatch
-    rows: NDArray[np.int64]
+    frame: Frame | KnownFrame
     offset: int
     received_s: NDArray[np.float64]
+
+    @property
+    def batch(self) -> pa.RecordBatch:
+        """The rows, with the topic's frame schema (see wire.frames)."""
+        return self.frame.batch
+
+    @property
+    def rows(self) -> NDArray[np.int64]:
+        """int64 `(n,)`: their numbers in the frame as sent."""
+        return self.frame.rows
 
 
 class Tombstone(msgspec.Struct, frozen=True, kw_only=True):
@@ -93,17 +105,20 @@ def decode_batch(topic: str, partition: int, messages: Sequence[ConsumedMessage]
     return decode_messages(topic, messages[0].topic, partition, messages)
 
 
-def decode_messages(topic: str, kafka_topic: str, partition: int, messages: Sequence[Message]) -> DecodedBatch:
+def decode_messages(
+    topic: str, kafka_topic: str, partition: int, messages: Sequence[Message], read_frame: ReadFrame | None = None
+) -> DecodedBatch:
     """Decodes messages of one partition of a logical topic, at least one, in the order of their offsets.
 
-    `kafka_topic` is the topic's name on the cluster.
+    `kafka_topic` is the topic's name on the cluster; `read_frame` reads its frames, where one call is to
+    remember those of another.
 
     `received_s` is the record's own where set, else the Kafka timestamp. Nothing is received after Kafka has it, so
     the earlier of the two counts: a sender whose clock is ahead must not move the time of its whole partition.
     Bad messages and rows become dead letters, never an exception; their neighbours are kept.
     """
     decode_json = json_reader(topic)
-    sink = _Collector(topic, kafka_topic, partition)
+    sink = _Collector(topic, kafka_topic, partition, read_frame or partial(decode_frame, topic))
     try:
         sink.take_plain(messages, decode_json)
     except (*UNREADABLE, TypeError):
@@ -157,7 +172,8 @@ def _stamp_s(message: Message) -> float:
 class _Collector:
     """Runs and dead letters of one batch as they come; `records` and `origins` are the open run of JSON messages."""
 
-    def __init__(self, topic: str, kafka_topic: str, partition: int) -> None:
+    def __init__(self, topic: str, kafka_topic: str, partition: int, read_frame: ReadFrame) -> None:
+        self._read_frame = read_frame
         self.topic = topic
         self.kafka_topic = kafka_topic
         self.partition = partition
@@ -212,20 +228,14 @@ class _Collector:
 
     def add_frame(self, message: Message) -> None:
         try:
-            frame = decode_frame(self.topic, message.value or b"")
+            frame = self._read_frame(message.value or b"")
         except DecodeError as error:
             self._add_letter(message, error)
             return
         self.errors.extend(self._row_letter(message, row_error) for row_error in frame.errors)
-        if frame.batch.num_rows:
-            self.runs.append(
-                FrameRun(
-                    batch=frame.batch,
-                    rows=frame.rows,
-                    offset=message.offset,
-                    received_s=_received_s(frame.batch, _stamp_s(message)),
-                )
-            )
+        if len(frame.rows):
+            received_s = frame.received_s(_stamp_s(message))
+            self.runs.append(FrameRun(frame=frame, offset=message.offset, received_s=received_s))
 
     def _add_letter(self, message: Message, error: DecodeError) -> None:
         self.errors.append(self._letter(message, error, 0, message.value or b""))
@@ -254,12 +264,3 @@ def _empty(topic: str, value: bytes | None) -> DecodeError:
     except DecodeError as error:
         return error
     raise AssertionError(f"an empty value was decoded as a record of {topic}")
-
-
-def _received_s(batch: pa.RecordBatch, default_s: float) -> NDArray[np.float64]:
-    """The rows' own `received_s`, the message's where a row has none, or one that is later: see `decode_batch`."""
-    if "received_s" not in batch.schema.names:
-        return np.full(batch.num_rows, default_s)
-    received_s = batch.column("received_s").to_numpy(zero_copy_only=False).astype(np.float64, copy=False)
-    earlier: NDArray[np.float64] = np.fmin(received_s, default_s)
-    return earlier

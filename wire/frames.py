@@ -66,6 +66,14 @@ class Frame(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     rows: NDArray[np.int64]
     errors: list[RowError]
 
+    def received_s(self, default_s: float) -> NDArray[np.float64]:
+        """The rows' own `received_s`, UNIX s; `default_s`, the message's, where a row has none, or a later one."""
+        if "received_s" not in self.batch.schema.names:
+            return np.full(self.batch.num_rows, default_s)
+        own = self.batch.column("received_s").to_numpy(zero_copy_only=False).astype(np.float64, copy=False)
+        earlier: NDArray[np.float64] = np.fmin(own, default_s)
+        return earlier
+
 
 def encode_frames(
     samples: Sequence[Any], rows_max: int = ROWS_DEFAULT, compression: Literal["zstd", "lz4"] | None = None

@@ -6,13 +6,18 @@ MessageReader has verified the flatbuffer by then.
 """
 
 import struct
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import pyarrow as pa
 
-_HEADER = 2
-_BATCH_LENGTH, _BATCH_BUFFERS, _BATCH_COMPRESSION = 0, 2, 3
+_HEADER_TYPE, _HEADER, _BODY_LENGTH = 1, 2, 3
+_BATCH_LENGTH, _BATCH_NODES, _BATCH_BUFFERS, _BATCH_COMPRESSION = 0, 1, 2, 3
 _DICTIONARY_DATA = 1
+SCHEMA, DICTIONARY_BATCH, RECORD_BATCH = 1, 2, 3
+"""Kinds of messages, by the number of their header."""
+_CONTINUED = -1
+_PREFIX = struct.Struct("<ii")
 
 
 @dataclass(frozen=True)
@@ -21,6 +26,54 @@ class StreamSize:
 
     nbytes: int
     rows: int
+
+
+@dataclass(frozen=True)
+class IpcMessage:
+    """A message of a stream, whose body is the bytes `[first, end)` of it.
+
+    Of a batch or a dictionary: `rows`, whether its body `is_compressed`, `nodes` (length, nulls) of the columns and
+    `buffers` (place in the body, size) of these.
+    """
+
+    kind: int
+    first: int
+    end: int
+    rows: int = 0
+    is_compressed: bool = False
+    nodes: tuple[tuple[int, int], ...] = ()
+    buffers: tuple[tuple[int, int], ...] = ()
+
+
+def messages_of(stream: bytes) -> Iterator[IpcMessage]:
+    """The messages of an IPC stream that pyarrow has read: nothing is checked here."""
+    view, place = memoryview(stream), 0
+    while place + _PREFIX.size <= len(view):
+        continued, size = _PREFIX.unpack_from(view, place)
+        if continued != _CONTINUED or not size:
+            return
+        first = place + _PREFIX.size + size
+        message = _Table.root(view[place + _PREFIX.size : first])
+        place = first + message.int64(_BODY_LENGTH)
+        yield _ipc_message(message, first, place)
+
+
+def _ipc_message(message: "_Table", first: int, end: int) -> IpcMessage:
+    kind = message.int8(_HEADER_TYPE)
+    if kind not in (DICTIONARY_BATCH, RECORD_BATCH):
+        return IpcMessage(kind, first, end)
+    batch = message.inner(_HEADER)
+    if kind == DICTIONARY_BATCH:
+        batch = batch.inner(_DICTIONARY_DATA)
+    return IpcMessage(
+        kind,
+        first,
+        end,
+        batch.int64(_BATCH_LENGTH),
+        batch.has(_BATCH_COMPRESSION),
+        tuple(batch.pairs(_BATCH_NODES)),
+        tuple(batch.pairs(_BATCH_BUFFERS)),
+    )
 
 
 def stream_size(stream: pa.Buffer) -> StreamSize:
@@ -84,6 +137,10 @@ class _Table:
     def int64(self, number: int) -> int:
         place = self._field(number)
         return int(struct.unpack_from("<q", self.view, place)[0]) if place else 0
+
+    def int8(self, number: int) -> int:
+        place = self._field(number)
+        return self.view[place] if place else 0
 
     def inner(self, number: int) -> "_Table":
         place = self._field(number)

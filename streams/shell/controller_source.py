@@ -15,10 +15,10 @@ from streams.endpoints.effects import Count, PolicyDeleted, TickEffects
 from streams.endpoints.ticks import CATCH_UP_S
 from streams.shell.inputs import INPUT_TOPICS
 from streams.shell.memory_reader import CompactedPartition
+from streams.shell.sample_frames import SampleFrames
 from streams.shell.tick_source import StartPositions
 from streams.shell.worker_metrics import WorkerMetrics
 from streams.windows.columns import SampleColumns
-from streams.windows.identities import KnownIdentities
 from wire.batches import FrameRun, JsonRun, Message, Run, Tombstone, decode_messages
 from wire.codec import DecodeError, decode
 from wire.kafka import partition_of
@@ -39,7 +39,7 @@ class ControllerSource:
         self._metrics = metrics
         self._counted: dict[Count, int] = {}
         self._behind_until_s = float("-inf")
-        self._identities = KnownIdentities()
+        self._frames = SampleFrames()
 
     @property
     def processed_s(self) -> float | None:
@@ -69,10 +69,11 @@ class ControllerSource:
         if processed_s is not None and now_s - processed_s > CATCH_UP_S:
             self._mark_behind(now_s)
         # Its dead letters are only counted here: the sink keeps them, with the topic's name on the cluster.
-        decoded = decode_messages(topic, topic, self._partition, messages)
+        read_frame = self._frames.read if topic == REQUESTS else None
+        decoded = decode_messages(topic, topic, self._partition, messages, read_frame)
         effects: list[TickEffects] = []
         for run in decoded.runs:
-            rows, offsets, received_s = _rows(topic, run, self._identities)
+            rows, offsets, received_s = _rows(topic, run, self._frames)
             effects += self._controller.feed(topic, rows, offsets, received_s)
         self._count(topic, len(messages), len(decoded.errors))
         return effects
@@ -113,16 +114,15 @@ def _owned(endpoint: str, partition: int, partitions: int) -> bool:
     return partition_of(endpoint, partitions) == partition
 
 
-def _rows(topic: str, run: Run, known: KnownIdentities) -> tuple[Rows, NDArray[np.int64], NDArray[np.float64]]:
+def _rows(topic: str, run: Run, frames: SampleFrames) -> tuple[Rows, NDArray[np.int64], NDArray[np.float64]]:
     """A run's rows with the offset and receipt of each."""
     match run:
         case JsonRun():
             return run.records, run.offsets, run.received_s
         case FrameRun():
-            offsets = np.full(run.batch.num_rows, run.offset, np.int64)
+            offsets = np.full(len(run.received_s), run.offset, np.int64)
             if topic == REQUESTS:
-                columns = SampleColumns.from_arrow(run.batch, run.received_s, known.of(run.batch))
-                return columns, offsets, run.received_s
+                return frames.columns(run.frame, run.received_s), offsets, run.received_s
             kind: Any = TOPICS[topic].record
             records = msgspec.convert(run.batch.to_pylist(), list[kind], strict=False)
             return records, offsets, run.received_s

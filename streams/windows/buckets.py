@@ -79,6 +79,17 @@ def set_column(buckets: Buckets, name: str, values: NDArray[np.float64] | NDArra
         buckets["gauges"][:, index - len(COUNT_FIELDS)] = values
 
 
+def set_unknown(buckets: Buckets, name: str, rows: NDArray[np.int64] | slice) -> None:
+    """Say of one scalar of the buckets at `rows` that it is not known. KeyError for another name."""
+    index = FIELD_INDEX[name]
+    if index < len(COUNT_FIELDS):
+        buckets["counts"][rows, index] = UNKNOWN_COUNT
+    elif name == STREAMED_FIELD:
+        buckets["streamed"][rows] = np.nan
+    else:
+        buckets["gauges"][rows, index - len(COUNT_FIELDS)] = np.nan
+
+
 def read_column(buckets: Buckets, name: str) -> NDArray[np.float64]:
     """One scalar of all buckets, float64 (n,), NaN = unknown. KeyError for another name."""
     index = FIELD_INDEX[name]

@@ -4,9 +4,10 @@ An agent sends the same replicas in the same order, second after second. So what
 with them, and whoever meets the same names again is given the same object.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cached_property
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import pyarrow as pa
@@ -90,6 +91,14 @@ class KnownIdentities:
 
     def __init__(self) -> None:
         self._by_bytes: dict[bytes, Identities] = {}
+        self._by_layout: WeakKeyDictionary[object, Identities] = WeakKeyDictionary()
+
+    def of_layout(self, layout: object, batch: Callable[[], pa.RecordBatch]) -> Identities:
+        """Those of a frame's layout: frames that share it have the same. `batch` decodes one of them, if need be."""
+        found = self._by_layout.get(layout)
+        if found is None:
+            found = self._by_layout[layout] = self.of(batch())
+        return found
 
     def of(self, batch: pa.RecordBatch) -> Identities:
         """The same object for the same names in the same rows, as long as it is remembered."""
