@@ -12,6 +12,7 @@ from typing import TypeVar
 import msgspec
 
 from decisions.chain import policy_hash
+from headrace.export_feed import Feed, read_records
 from headrace.export_lines import clock_line, record_line
 from headrace.export_logs import EndpointLogs, Logged
 from headrace.replay import as_line
@@ -19,7 +20,7 @@ from records.decisions import ScalingDecision, SkippedTicks
 from records.fields import SECOND_MAX
 from records.memory import ControllerMemory
 from records.policy import EndpointPolicy
-from records.signals import EndpointSignal
+from records.signals import EndpointSignal, SkippedRecords
 from records.supply_memory import SkewChange, SourceMemory
 from streams.controller.rebuild import REQUESTS, WINDOW_TOPICS, plan_rewind
 from streams.endpoints.effects import PolicyDeleted
@@ -37,11 +38,13 @@ class NothingToExportError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class RecordedTick:
-    """A tick as its signal tells of it: event time, processing time (UNIX s), next offsets by topic."""
+    """A tick as its signal tells of it: event time, processing time (UNIX s), next offsets by topic, and what was left
+    unread before it."""
 
     at_s: int
     processed_s: float
     offsets: dict[str, int]
+    skipped_records: tuple[SkippedRecords, ...] = ()
 
     @property
     def moment(self) -> tuple[float, dict[str, int]]:
@@ -63,6 +66,12 @@ class Recording:
     """Ticks asked for and in the log, but of the chain before: the policy was deleted, and published again."""
     deleted_at: int | None = None
     """Offset of that deletion in `policies`; null if there was none, or compaction has taken it."""
+
+    @property
+    def skipped_records(self) -> frozenset[SkippedRecords]:
+        """What the workers left unread, in these ticks' windows or before them."""
+        told = [one for tick in self.ticks for one in tick.skipped_records]
+        return frozenset(told if self.memory is None else [*told, *self.memory.skipped_records])
 
 
 async def find_recording(logs: EndpointLogs, from_s: int, to_s: int) -> Recording:
@@ -135,7 +144,7 @@ def _start(
 
 async def _ticks(logs: EndpointLogs) -> AsyncIterator[RecordedTick]:
     async for signal in _own(logs, "signals", EndpointSignal):
-        yield RecordedTick(signal.at_s, signal.processed_s, signal.offsets)
+        yield RecordedTick(signal.at_s, signal.processed_s, signal.offsets, signal.skipped_records)
 
 
 async def _memories(logs: EndpointLogs) -> AsyncIterator[ControllerMemory]:
@@ -154,25 +163,6 @@ async def _own(logs: EndpointLogs, topic: str, kind: type[Struct]) -> AsyncItera
         yield record
 
 
-class _Feed:
-    """One topic's records, taken up to an offset at a time."""
-
-    def __init__(self, records: AsyncIterator[Logged]) -> None:
-        self._records = records
-        self._next: Logged | None = None
-        self._is_at_end = False
-
-    async def below(self, offset: int) -> AsyncIterator[Logged]:
-        while not self._is_at_end:
-            if self._next is None:
-                self._next = await anext(self._records, None)
-                self._is_at_end = self._next is None
-            if self._next is None or self._next.offset >= offset:
-                return
-            taken, self._next = self._next, None
-            yield taken
-
-
 class Exporter:
     """Writes the lines of a recording, with their ends."""
 
@@ -188,7 +178,7 @@ class Exporter:
         self._policies_from = first.get("policies", 0)
         firsts = firsts | {"policies": self._policies_from}
         self._feeds = {
-            topic: _Feed(logs.records(topic, firsts.get(topic, 0), last[topic]))
+            topic: Feed(read_records(logs, topic, (firsts.get(topic, 0), last[topic]), recording.skipped_records))
             for topic in INPUT_TOPICS
             if topic in last
         }
@@ -244,7 +234,9 @@ class Exporter:
             end = memory.offsets.get(topic, 0)
             if end:
                 first = await self._logs.offset_at(topic, plan.times_s[topic])
-                again += [logged async for logged in self._logs.records(topic, first, end)]
+                again += [
+                    logged async for logged in read_records(self._logs, topic, (first, end), memory.skipped_records)
+                ]
         yield as_line("controllers", counted_in_lines(memory, again))
         yield record_line(policy, None)
         for logged in again:
@@ -274,7 +266,7 @@ def counted_in_lines(memory: ControllerMemory, again: Sequence[Logged]) -> Contr
     offsets = {topic: len(lines.get(topic, ())) for topic in memory.offsets} | {"policies": 1}
     sources = tuple(_counted(source, lines[REQUESTS]) for source in memory.supply.sources)
     supply = msgspec.structs.replace(memory.supply, sources=sources)
-    return msgspec.structs.replace(memory, offsets=offsets, supply=supply, first_offsets={})
+    return msgspec.structs.replace(memory, offsets=offsets, supply=supply, first_offsets={}, skipped_records=())
 
 
 def _counted(source: SourceMemory, offsets: Sequence[int]) -> SourceMemory:

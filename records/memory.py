@@ -9,6 +9,7 @@ import msgspec
 from records.epoch_memory import EpochSeen
 from records.fields import Instant, Name, Second
 from records.scaling_memory import ScalingMemory
+from records.signals import SkippedRecords
 from records.supply_memory import SupplyMemory
 
 
@@ -25,7 +26,7 @@ class ControllerMemory(msgspec.Struct, frozen=True, kw_only=True):
     `observed_from_s` is the event time from which the endpoint's telemetry has been read without a gap that the log
     could not fill; `catch_up` is there while ticks are skipped after an outage. `epochs` are
     in the order in which they were first read. `first_offsets` has, by topic, from where on records were taken for
-    this chain of decisions.
+    this chain of decisions. `skipped_records` are those of the last minutes: whoever reads these again leaves them out.
     """
 
     endpoint: Name
@@ -39,3 +40,4 @@ class ControllerMemory(msgspec.Struct, frozen=True, kw_only=True):
     catch_up: CatchUp | None = None
     epochs: tuple[EpochSeen, ...] = ()
     first_offsets: dict[str, int] = {}
+    skipped_records: tuple[SkippedRecords, ...] = ()

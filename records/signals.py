@@ -90,6 +90,16 @@ class ObservedOutcome(msgspec.Struct, frozen=True, kw_only=True):
     observed: Count | None = None
 
 
+class SkippedRecords(msgspec.Struct, frozen=True, kw_only=True):
+    """Records `[first_offset, end_offset)` of an input topic's partition, left unread since they came faster than the
+    worker could take them. `until_s`: all of them had been received by then."""
+
+    topic: Name
+    first_offset: Count
+    end_offset: Count
+    until_s: Instant
+
+
 class EndpointSignal(msgspec.Struct, frozen=True, kw_only=True):
     """One tick `[.., at_s)` of one endpoint.
 
@@ -98,7 +108,8 @@ class EndpointSignal(msgspec.Struct, frozen=True, kw_only=True):
     the tick ran (in a replay: how many lines of that topic had been read). `processed_s` is the processing
     time at which the tick fell due: what had been read by then counts. It is not when the tick was computed or written.
     `drain_p99_ms` is the p99 of `e2e_ms` over the down window. `unheard` names ready replicas that have been unheard
-    for longer than the policy's patience: they count with the target in every metric.
+    for longer than the policy's patience: they count with the target in every metric. `skipped_records`
+    are what has been left unread since the tick before: no window holds them.
     """
 
     endpoint: Name
@@ -116,6 +127,7 @@ class EndpointSignal(msgspec.Struct, frozen=True, kw_only=True):
     drain_order: tuple[DrainCandidate, ...] = ()
     drain_p99_ms: float | None = None
     outcome: ObservedOutcome | None = None
+    skipped_records: tuple[SkippedRecords, ...] = ()
 
 
 class Forecast(msgspec.Struct, frozen=True, kw_only=True):

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from records.memory import ControllerMemory
 from records.policy import EndpointPolicy
+from records.signals import SkippedRecords
 from records.telemetry import RequestSample
 from streams.controller.rebuild import (
     GPUS,
@@ -27,6 +28,7 @@ from streams.controller.rebuild import (
 )
 from streams.controller.registry import EndpointRegistry
 from streams.controller.sample_run import SampleDoor, SampleRun, rounds
+from streams.controller.skipped import SkippedBook
 from streams.controller.tick_maker import TickMaker
 from streams.endpoints.effects import Counts, TickEffects
 from streams.endpoints.endpoint_state import EndpointState, TickMoment
@@ -58,7 +60,8 @@ class PartitionController:
         self._registry = EndpointRegistry(owns)
         registry = self._registry
         self._door = SampleDoor(registry.book, registry.counts, registry.is_owned, registry.intake)
-        self._maker = TickMaker(self._registry.windows)
+        self._skipped = SkippedBook()
+        self._maker = TickMaker(registry.windows, self._skipped)
         self._positions: dict[str, int] = {}
         self._processed_s = 0.0
         self._rebuild: Rebuild | None = None
@@ -84,6 +87,11 @@ class PartitionController:
         return self._registry.counts
 
     @property
+    def skipped_records(self) -> Sequence[SkippedRecords]:
+        """What must not be fed: left unread by this owner or one before it."""
+        return self._skipped.ranges
+
+    @property
     def window_bytes(self) -> int:
         return self._registry.windows.nbytes
 
@@ -100,6 +108,7 @@ class PartitionController:
         if policies_read_to:
             self._positions["policies"] = policies_read_to
         self._maker.first_offsets = first_read(used)
+        self._skipped.restore(used)
         self._rebuild = Rebuild.after(used)
         longest = max((state.span_s for state in self._registry.states.values()), default=0)
         return plan_rewind(used, longest, policies_read_to)
@@ -120,6 +129,19 @@ class PartitionController:
         until that one. Nothing else happens; time does not pass.
         """
         self._maker.newest_missed = max(self._maker.newest_missed, tick_at_or_before(until_s - PATIENCE_S))
+
+    def skip(self, skipped: SkippedRecords) -> None:
+        """Say that these records, the next of their topic, are left unread. Not while `is_rebuilding`: ticks have read
+        what is read again then.
+
+        From now on reading goes on behind them, here and in every later owner. The next tick of each endpoint tells of
+        them; time does not pass.
+        """
+        if self._rebuild is not None:
+            raise RuntimeError("nothing can be skipped before the windows are rebuilt")
+        self._skipped.add(skipped)
+        self._positions[skipped.topic] = skipped.end_offset
+        self._maker.first_offsets.setdefault(skipped.topic, skipped.end_offset)
 
     def feed(
         self,
@@ -197,6 +219,7 @@ class PartitionController:
     def _pass_time(self, processed_s: float) -> None:
         if processed_s // CLEANING_S > self._processed_s // CLEANING_S:
             self._registry.forget_silent(processed_s)
+            self._skipped.forget(processed_s)
         self._processed_s = processed_s
 
     def _samples(self, run: Run, *, again: bool) -> SampleRun:

@@ -2,10 +2,13 @@
 
 from dataclasses import dataclass, field
 
+import msgspec
+
 from decisions.scaling import decide_scaling, skip_ticks
 from records.decisions import ScalingDecision, SkippedTicks
 from records.memory import CatchUp
 from records.signals import EndpointSignal
+from streams.controller.skipped import SkippedBook
 from streams.endpoints.effects import TickEffects
 from streams.endpoints.endpoint_state import EndpointState, TickMoment
 from streams.endpoints.endpoint_windows import EndpointWindows
@@ -19,6 +22,7 @@ class TickMaker:
     `first_offsets` the first offset of each topic that was read, by whoever had the partition first."""
 
     windows: EndpointWindows
+    skipped: SkippedBook
     newest_missed: int = 0
     first_offsets: dict[str, int] = field(default_factory=dict)
 
@@ -34,6 +38,9 @@ class TickMaker:
             state.first_offsets = dict(sorted(first_offsets.items()))
         window = self.windows.of(state.endpoint)
         signal = make_signal(state, window, moment, tick)
+        news = self.skipped.tell(state, tick)
+        if news:
+            signal = msgspec.structs.replace(signal, skipped_records=news)
         decisions = self._decide(state, signal)
         state.next_tick, state.has_ticked, state.outcome_is_news = tick + TICK_S, True, False
         # Given up first: what the next tick does not read, a new owner does not find again.

@@ -12,7 +12,7 @@ from records.memory import CatchUp, ControllerMemory
 from records.outcomes import Outcome
 from records.policy import EndpointPolicy
 from records.scaling_memory import ScalingMemory
-from records.signals import ObservedOutcome
+from records.signals import ObservedOutcome, SkippedRecords
 from records.supply_memory import SupplyMemory, TargetMemory
 from records.telemetry import TargetObserved
 from streams.endpoints.blocks import BlockBook
@@ -64,6 +64,7 @@ class EndpointState:
     floor_s: float = NEVER_S
     restored: dict[str, int] = field(default_factory=dict)
     first_offsets: dict[str, int] = field(default_factory=dict)
+    skipped: tuple[SkippedRecords, ...] = ()
     last_heard: dict[str, int] = field(default_factory=dict)
     checks: CheckBook = field(default_factory=CheckBook)
     blocks: BlockBook = field(default_factory=BlockBook)
@@ -86,6 +87,7 @@ class EndpointState:
         state.target, state.outcome = supply.target, supply.outcome
         state.restored = dict(memory.offsets)
         state.first_offsets = dict(memory.first_offsets)
+        state.skipped = memory.skipped_records
         state.sources = EndpointSources.restored(supply.sources)
         state.scaling, state.catch_up = memory.scaling, memory.catch_up
         state.observed_from_s, state.floor_s = memory.observed_from_s, memory.processed_s
@@ -208,6 +210,7 @@ class EndpointState:
             catch_up=self.catch_up,
             epochs=epochs,
             first_offsets=self.first_offsets,
+            skipped_records=self.skipped,
         )
 
     def _keep_silent(self, tick: int) -> None:

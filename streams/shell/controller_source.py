@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from records.memory import ControllerMemory
 from records.policy import EndpointPolicy
+from records.signals import SkippedRecords
 from streams.controller.controller import PartitionController
 from streams.controller.rebuild import REQUESTS
 from streams.endpoints.effects import Count, PolicyDeleted, TickEffects
@@ -64,10 +65,22 @@ class ControllerSource:
     def log_begins(self, received_s: float) -> None:
         self._controller.log_begins(received_s)
 
+    @property
+    def is_rebuilding(self) -> bool:
+        return self._controller.is_rebuilding
+
+    def skip(self, skipped: Sequence[SkippedRecords], now_s: float) -> None:
+        for one in skipped:
+            self._controller.skip(one)
+        self._controller.mark_behind(now_s)
+
     def feed(self, topic: str, messages: Sequence[Message], now_s: float) -> list[TickEffects]:
         processed_s = self._controller.processed_s
         if processed_s is not None and now_s - processed_s > CATCH_UP_S:
             self._mark_behind(now_s)
+        messages = self._without_skipped(topic, messages)
+        if not messages:
+            return []
         # Its dead letters are only counted here: the sink keeps them, with the topic's name on the cluster.
         read_frame = self._frames.read if topic == REQUESTS else None
         decoded = decode_messages(topic, topic, self._partition, messages, read_frame)
@@ -80,6 +93,14 @@ class ControllerSource:
 
     def advance(self, now_s: float) -> list[TickEffects]:
         return list(self._controller.advance(now_s))
+
+    def _without_skipped(self, topic: str, messages: Sequence[Message]) -> Sequence[Message]:
+        """Without what an owner before this one has left unread: its ticks are not to be made otherwise."""
+        for skipped in self._controller.skipped_records:
+            first, end = skipped.first_offset, skipped.end_offset
+            if skipped.topic == topic and messages and messages[0].offset < end and messages[-1].offset >= first:
+                messages = [message for message in messages if not first <= message.offset < end]
+        return messages
 
     def _mark_behind(self, now_s: float) -> None:
         """An outage of the pipeline ends now. Whoever is behind all the time still decides once each time round: a new

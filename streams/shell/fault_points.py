@@ -11,6 +11,8 @@ class FaultPoint(StrEnum):
     """The old owner is fenced; memory is not read yet."""
     REWOUND = "rewound"
     """Memory is restored and reading starts again; no tick was made yet."""
+    SKIPPED = "skipped"
+    """At any time between transactions: a backlog was left unread, and no tick tells of it yet."""
     TRANSACTION_BEGUN = "transaction_begun"
     RECORDS_SENT = "records_sent"
     """All records of the transaction are with the producer, acknowledged or not."""

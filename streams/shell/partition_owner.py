@@ -6,28 +6,27 @@ over anew: the log alone knows which transaction was committed, and memory and w
 """
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
 from enum import StrEnum
-from typing import Protocol
 
 import structlog
 from aiokafka.errors import KafkaError
 from faust.types import TP
 
-from streams.shell.batching_consumer import PolledBatch, ReadState
-from streams.shell.fault_points import FaultPoint, FaultPoints
+from streams.shell.backlog_skip import skip_backlog
+from streams.shell.batching_consumer import PolledBatch
+from streams.shell.fault_points import FaultPoint
 from streams.shell.inputs import INPUT_TOPICS, MEMORY_TOPICS
-from streams.shell.log_offsets import LogBounds, LogOffsets, LogRecord
-from streams.shell.memory_reader import MemoryReader, MemoryUnreadableError
+from streams.shell.log_offsets import LogBounds, LogRecord
+from streams.shell.memory_reader import MemoryUnreadableError
 from streams.shell.merge_order import MergeOrder
 from streams.shell.outgoing import transaction_records
+from streams.shell.overload import OverloadWatch
+from streams.shell.owner_ports import OwnerPorts
 from streams.shell.read_progress import ReadProgress
 from streams.shell.tick_outbox import TickOutbox
 from streams.shell.tick_source import StartPositions, TickSource
 from streams.shell.transactions import FencedError, PartitionTransactions, TransactionFailedError
-from streams.shell.worker_metrics import WorkerMetrics
-from wire.topics import TopicNames
 
 LINGER_S = 0.01
 """How long the first due tick waits for those of other endpoints."""
@@ -48,36 +47,11 @@ class OwnerState(StrEnum):
 
     TAKING_OVER = "taking_over"
     WORKING = "working"
+    SKIPPING = "skipping"
+    """What came faster than it was read is left unread: reading is set to the present."""
     LOST = "lost"
     """Fenced, and no member of the group any more: nothing is read or written until the next rebalance."""
     STOPPED = "stopped"
-
-
-class Reader(Protocol):
-    """The consumer, as an owner uses it."""
-
-    async def rewind(self, partition: int, offsets: Mapping[TP, int]) -> int: ...
-    def forget(self, partition: int) -> None: ...
-    def batch_read(self, tp: TP, session: int) -> bool: ...
-    def unread_batches(self, tp: TP) -> int: ...
-    def pause_partitions(self, tps: Iterable[TP]) -> None: ...
-    def resume_partitions(self, tps: Iterable[TP]) -> None: ...
-    def read_state(self, tp: TP) -> ReadState: ...
-    async def commit_or_raise(self, offsets: Mapping[TP, int]) -> None: ...
-
-
-@dataclass(frozen=True, slots=True)
-class OwnerPorts:
-    """What all owners of a worker share. `fail` ends the process with an exception."""
-
-    names: TopicNames
-    reader: Reader
-    offsets: LogOffsets
-    memory: MemoryReader
-    clock: Callable[[], float]
-    faults: FaultPoints
-    metrics: WorkerMetrics
-    fail: Callable[[BaseException], None]
 
 
 class PartitionOwner:
@@ -104,6 +78,7 @@ class PartitionOwner:
         self._retry_s = RETRY_S
         self._outbox = TickOutbox()
         self._order = MergeOrder(INPUT_TOPICS)
+        self._overload = OverloadWatch()
         self._progress = ReadProgress(self._inputs, ports.reader.read_state, ports.reader.unread_batches, ports.clock)
 
     # -- life ---------------------------------------------------------------------------------------------------
@@ -162,9 +137,12 @@ class PartitionOwner:
 
     def _let_go(self, state: OwnerState) -> None:
         """Read and tick no more; what was not committed is made again from the log."""
+        self._let_go_of_reading(state)
+        self._outbox.clear()
+
+    def _let_go_of_reading(self, state: OwnerState) -> None:
         self.state = state
         self._ports.reader.forget(self.partition)
-        self._outbox.clear()
         self._order.clear()
 
     async def _confirm_membership(self) -> None:
@@ -200,11 +178,22 @@ class PartitionOwner:
         offsets = await self._start_offsets(plan, source)
         self._source = source
         await self._ports.reader.rewind(self.partition, offsets)
-        self._progress.restart({self._logical[tp.topic]: offset for tp, offset in offsets.items()})
-        self.state = OwnerState.WORKING
+        self._read_from(offsets)
         self._retry_s = RETRY_S
         await self._ports.faults.reached(FaultPoint.REWOUND, self.partition)
         self._log.info("partition_taken_over", seconds=round(self._ports.clock() - started_s, 3))
+
+    def _read_from(self, offsets: Mapping[TP, int]) -> None:
+        self._progress.restart({self._logical[tp.topic]: offset for tp, offset in offsets.items()})
+        self._overload.reset()
+        self.state = OwnerState.WORKING
+
+    async def _skip_backlog(self) -> None:
+        """Leave unread what cannot be caught up; what is on its way is read again, or left out too."""
+        self._let_go_of_reading(OwnerState.SKIPPING)
+        positions = {self._inputs[topic]: offset for topic, offset in self._progress.next_offsets.items()}
+        self._read_from(await skip_backlog(self._ports, self._source, self.partition, positions))
+        await self._ports.faults.reached(FaultPoint.SKIPPED, self.partition)
 
     async def _start_offsets(self, plan: StartPositions, source: TickSource) -> dict[TP, int]:
         by_time = {self._inputs[topic]: at_s for topic, at_s in plan.times_s.items()}
@@ -243,6 +232,14 @@ class PartitionOwner:
             self._progress.next_offsets[topic] = messages[-1].offset + 1
             if not self._holds_too_much(topic):
                 self._ports.reader.resume_partitions([self._inputs[topic]])
+            self._look_behind()
+
+    def _look_behind(self) -> None:
+        processed_s = self._source.processed_s
+        if processed_s is None or self._source.is_rebuilding:
+            self._overload.reset()
+        elif self._overload.look(self._ports.clock(), processed_s):
+            self._outbox.due.set()
 
     def _holds_too_much(self, topic: str) -> bool:
         return self._order.held(topic) > HELD_MESSAGES_MAX or self._order.held_bytes(topic) > HELD_BYTES_MAX
@@ -285,10 +282,14 @@ class PartitionOwner:
     async def _write_ticks(self) -> None:
         while not self._stopping.is_set() or self._outbox:
             await self._outbox.due.wait()
+            if self._overload.is_hopeless:
+                await self._skip_backlog()
             if not self._stopping.is_set():
                 await asyncio.sleep(LINGER_S)
             if self._outbox:
                 await self._write_some()
+            elif not self._stopping.is_set():
+                self._outbox.due.clear()
 
     async def _write_some(self) -> None:
         effects = self._outbox.take(self._progress.next_offsets)

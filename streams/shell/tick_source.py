@@ -6,7 +6,7 @@ from typing import Protocol
 
 from records.decisions import ScalingDecision
 from records.memory import ControllerMemory
-from records.signals import EndpointSignal
+from records.signals import EndpointSignal, SkippedRecords
 from streams.shell.memory_reader import CompactedPartition
 from wire.batches import Message
 
@@ -38,12 +38,20 @@ class TickSource(Protocol):
     def processed_s(self) -> float | None:
         """Processing time: UNIX s; null before anything was read."""
 
+    @property
+    def is_rebuilding(self) -> bool:
+        """Whether windows are still being filled with what was read before."""
+
     def restore(self, memory: Mapping[str, CompactedPartition], now_s: float) -> StartPositions:
         """Start from the topics `controllers` and `policies` (logical names) as read to their end."""
 
     def log_begins(self, received_s: float) -> None:
         """Called after `restore` where the log of `telemetry.requests` was cut off after the time asked for: it begins
         with what was received then, UNIX s."""
+
+    def skip(self, skipped: Sequence[SkippedRecords], now_s: float) -> None:
+        """Leave these records unread, the next of their topics, since the worker cannot catch up with them; not while
+        `is_rebuilding`. Ticks that were missed by `now_s` are not decided."""
 
     def feed(self, topic: str, messages: Sequence[Message], now_s: float) -> Sequence[Effects]:
         """Take messages of one topic in log order; the ticks that became due."""

@@ -19,7 +19,8 @@ from streams.shell.fault_points import FaultPoints, NoFaults
 from streams.shell.faust_app import Group, GroupOptions, build_app
 from streams.shell.log_offsets import LogOffsets
 from streams.shell.memory_reader import MemoryReader
-from streams.shell.partition_owner import OwnerPorts, PartitionOwner
+from streams.shell.owner_ports import OwnerPorts
+from streams.shell.partition_owner import PartitionOwner
 from streams.shell.tick_source import TickSource
 from streams.shell.transactions import PartitionTransactions
 from streams.shell.watchdog import Watchdog

@@ -21,6 +21,9 @@ class WorkerMetrics:
         self.left_out = self._meter.create_counter(
             "headrace_rows_left_out", description="rows by why they do not count"
         )
+        self.skipped = self._meter.create_counter(
+            "headrace_messages_skipped", description="left unread under a load beyond capacity, by topic"
+        )
         self.ticks = self._meter.create_counter("headrace_ticks_written", description="ticks in committed transactions")
         self.fenced = self._meter.create_counter(
             "headrace_partitions_fenced", description="given up because another worker has taken them over"

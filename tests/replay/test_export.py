@@ -3,6 +3,7 @@
 import asyncio
 import random
 from collections import defaultdict
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import msgspec
@@ -20,8 +21,9 @@ from streams.controller.controller import PartitionController
 from streams.endpoints.effects import PolicyDeleted, TickEffects
 from tests.conftest import Kafka
 from tests.seeds import seeds
-from tests.streams.controller.line import REQUESTS, Line, feed_all, policy, read_again, sample, started
+from tests.streams.controller.line import REQUESTS, Arrival, Line, feed_all, policy, read_again, sample, started
 from tests.streams.controller.random_line import ENDPOINTS, POLICIES, random_line
+from tests.streams.controller.skips import Gap
 from wire.admin import TopicSettings, create_topics
 from wire.codec import encode
 from wire.frames import ARROW_CONTENT_TYPE, CONTENT_TYPE_HEADER, EncodedFrame, encode_frames
@@ -76,7 +78,18 @@ def _partition_line(line: Line, partition: int) -> Line:
     return found
 
 
-def _work(line: Line, policies: list[EndpointPolicy], rng: random.Random) -> list[TickEffects]:
+Reading = Callable[[PartitionController, Sequence[Arrival], random.Random], list[TickEffects]]
+
+
+def _all_of(line: Line, rng: random.Random) -> Reading:
+    return feed_all
+
+
+def _with_a_gap(line: Line, rng: random.Random) -> Reading:
+    return Gap.anywhere(line.arrivals, rng).feed if line.arrivals else feed_all
+
+
+def _work(line: Line, policies: list[EndpointPolicy], rng: random.Random, feed: Reading) -> list[TickEffects]:
     """A partition's ticks by several owners, each killed somewhere, with what was not committed lost."""
     committed: list[TickEffects] = []
     memories: dict[str, ControllerMemory] = {}
@@ -84,14 +97,16 @@ def _work(line: Line, policies: list[EndpointPolicy], rng: random.Random) -> lis
     for stop in [*stops, len(line.arrivals)]:
         controller = PartitionController(0, lambda endpoint: True)
         plan = controller.restore(memories.values(), policies, len(policies))
-        made = feed_all(controller, read_again(plan, line.arrivals[:stop]), rng)
+        made = feed(controller, read_again(plan, line.arrivals[:stop]), rng)
         kept = made if stop == len(line.arrivals) else made[: rng.randint(0, len(made))]
         committed += kept
         memories.update({one.endpoint: one.memory for one in kept})
     return committed
 
 
-async def _record(cluster: Cluster, seed: int) -> dict[str, list[TickEffects]]:
+async def _record(
+    cluster: Cluster, seed: int, reading: Callable[[Line, random.Random], Reading] = _all_of
+) -> dict[str, list[TickEffects]]:
     """Send a random line to Kafka, let workers work on it, and write what they made."""
     await cluster.create()
     line = random_line(seed, 500)
@@ -109,7 +124,9 @@ async def _record(cluster: Cluster, seed: int) -> dict[str, list[TickEffects]]:
     made: dict[str, list[TickEffects]] = defaultdict(list)
     for partition in range(PARTITIONS):
         own = [policy for policy in POLICIES if partition_of(policy.endpoint, PARTITIONS) == partition]
-        for effects in _work(_partition_line(received, partition), own, cluster.rng):
+        of_partition = _partition_line(received, partition)
+        feed = reading(of_partition, cluster.rng)
+        for effects in _work(of_partition, own, cluster.rng, feed):
             made[effects.endpoint].append(effects)
     for effects_of in made.values():
         for topic, records in _outputs(effects_of):
@@ -163,6 +180,18 @@ async def test_a_replayed_export_gives_the_workers_own_decisions(kafka: Kafka, s
         assert decisions == [decision for one in made[endpoint] for decision in one.decisions]
         unnumbered = [msgspec.structs.replace(signal, offsets={}) for signal in signals]
         assert unnumbered == [msgspec.structs.replace(one.signal, offsets={}) for one in made[endpoint]]
+
+
+@pytest.mark.parametrize("seed", seeds(12, quick=1))
+async def test_what_workers_left_unread_is_left_out_of_an_export(kafka: Kafka, seed: int) -> None:
+    cluster = Cluster(kafka, seed)
+    made = await _record(cluster, seed, _with_a_gap)
+    for endpoint in ENDPOINTS:
+        told = [one.at_s for one in made[endpoint] if one.signal.skipped_records]
+        assert told
+        for first in (0, told[0] + 20):
+            decisions, _ = _replay(await _export(cluster, endpoint, first, 2**40))
+            assert decisions == [one for tick in made[endpoint] for one in tick.decisions if one.at_s >= first]
 
 
 async def test_rows_of_a_frame_are_read_together_again(kafka: Kafka) -> None:

@@ -14,7 +14,7 @@ from records.decisions import Floors, ScalingDecision, Supply
 from records.enums import Mode, ScalingAction, ScalingReason, SupplySource
 from records.memory import ControllerMemory
 from records.scaling_memory import ScalingMemory
-from records.signals import EndpointSignal, SupplySignal
+from records.signals import EndpointSignal, SkippedRecords, SupplySignal
 from records.supply_memory import SupplyMemory
 from records.telemetry import RequestSample
 from streams.shell.memory_reader import CompactedPartition
@@ -52,6 +52,11 @@ class CountingSource:
 
     def log_begins(self, received_s: float) -> None:
         """These ticks do not mind."""
+
+    is_rebuilding = False
+
+    def skip(self, skipped: Sequence[SkippedRecords], now_s: float) -> None:
+        """Sums miss what is left unread."""
 
     def feed(self, topic: str, messages: Sequence[ConsumerRecord], now_s: float) -> list[CountedTick]:
         if topic != "telemetry.requests":
