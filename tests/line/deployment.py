@@ -34,6 +34,9 @@ class Line:
     `speed`: seconds of the line's own time in a real one; event times end at now.
     """
 
+    partitions = PARTITIONS
+    worker_session_s = 2.0
+
     def __init__(self, bootstrap: str, prefix: str, folder: Path, children: Children, speed: float = 1.0) -> None:
         self.bootstrap = bootstrap
         self.prefix = prefix
@@ -51,13 +54,13 @@ class Line:
             **self.clock.to_environment(),
             "HEADRACE_BOOTSTRAP": self.bootstrap,
             "HEADRACE_TOPIC_PREFIX": self.prefix,
-            "HEADRACE_PARTITIONS": str(PARTITIONS),
+            "HEADRACE_PARTITIONS": str(self.partitions),
             "HEADRACE_TABLES": str(self.tables),
             "HEADRACE_SINK_FLUSH_SECONDS": "0.5",
             "HEADRACE_SINK_GROUP": f"{self.prefix}sink",
             "HEADRACE_WORKER_GROUP": f"{self.prefix}worker",
             "HEADRACE_SINK_SESSION_TIMEOUT_SECONDS": "2",
-            "HEADRACE_WORKER_SESSION_TIMEOUT_SECONDS": "2",
+            "HEADRACE_WORKER_SESSION_TIMEOUT_SECONDS": str(self.worker_session_s),
             "HEADRACE_ACTUATOR_SESSION_TIMEOUT_SECONDS": "2",
         }
 
@@ -83,7 +86,7 @@ class Line:
         for number, text in enumerate(policies):
             (folder / f"{number:03}.yaml").write_text(text)
         access, names = KafkaAccess(bootstrap=self.bootstrap), TopicNames(self.prefix)
-        settings = TopicSettings(partitions=PARTITIONS, producer_timestamps=not self.clock.is_real)
+        settings = TopicSettings(partitions=self.partitions, producer_timestamps=not self.clock.is_real)
         await create_topics(access, names, settings)
         if policies:
             await publish(access, names, load_folder(folder).policies, clock=self.clock)
@@ -170,7 +173,7 @@ class Sender:
             self._line.prefix + topic,
             value,
             key=endpoint.encode(),
-            partition=partition_of(endpoint, PARTITIONS) if partition is None else partition,
+            partition=partition_of(endpoint, self._line.partitions) if partition is None else partition,
             timestamp_ms=int(self._line.clock.now_s() * 1000),
             headers=list(headers),
         )

@@ -1,11 +1,12 @@
 """What the workers' decisions have to equal: one controller a partition, fed with the same log from end to end."""
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from aiokafka import ConsumerRecord
 
 from records.decisions import ScalingDecision
+from streams.endpoints.effects import TickEffects
 from streams.shell.controller_source import ControllerSource
 from streams.shell.inputs import TELEMETRY_TOPICS
 from streams.shell.memory_reader import CompactedPartition
@@ -13,14 +14,27 @@ from streams.shell.merge_order import MergeOrder
 from streams.shell.worker_metrics import WorkerMetrics
 from tests.worker.pipeline import Pipeline
 
+ByPartition = Mapping[int, list[ConsumerRecord]]
+
 
 async def undisturbed_decisions(pipeline: Pipeline) -> dict[str, list[ScalingDecision]]:
     """By endpoint, from the log of `policies` and the telemetry, read in the order of time; no clock moves these."""
+    decisions: defaultdict[str, list[ScalingDecision]] = defaultdict(list)
+    for effects in await undisturbed_ticks(pipeline):
+        decisions[effects.endpoint].extend(effects.decisions)
+    return dict(decisions)
+
+
+async def undisturbed_ticks(pipeline: Pipeline) -> Iterator[TickEffects]:
+    """The ticks of these decisions, each made when it is asked for: those of an endpoint in their order."""
     policies = by_partition(await pipeline.read("policies"))
     telemetry = {topic: by_partition(await pipeline.read(topic)) for topic in TELEMETRY_TOPICS}
-    decisions: defaultdict[str, list[ScalingDecision]] = defaultdict(list)
-    for partition in range(pipeline.partitions):
-        source = ControllerSource(partition, pipeline.partitions, WorkerMetrics())
+    return _ticks(pipeline.partitions, policies, telemetry)
+
+
+def _ticks(partitions: int, policies: ByPartition, telemetry: Mapping[str, ByPartition]) -> Iterator[TickEffects]:
+    for partition in range(partitions):
+        source = ControllerSource(partition, partitions, WorkerMetrics())
         remembered = CompactedPartition()
         for message in policies.get(partition, []):
             remembered.add(message)
@@ -31,12 +45,10 @@ async def undisturbed_decisions(pipeline: Pipeline) -> dict[str, list[ScalingDec
             if partition in messages:
                 order.add(topic, messages[partition], 0)
         while (piece := order.take(TELEMETRY_TOPICS)) is not None:
-            for effects in source.feed(*piece, now_s=0.0):
-                decisions[effects.endpoint].extend(effects.decisions)
-    return dict(decisions)
+            yield from source.feed(*piece, now_s=0.0)
 
 
-def by_partition(messages: Sequence[ConsumerRecord]) -> Mapping[int, list[ConsumerRecord]]:
+def by_partition(messages: Sequence[ConsumerRecord]) -> ByPartition:
     found: defaultdict[int, list[ConsumerRecord]] = defaultdict(list)
     for message in messages:
         found[message.partition].append(message)
