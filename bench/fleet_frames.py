@@ -24,9 +24,10 @@ Replica = tuple[str, str]
 
 
 class FleetFrames:
-    """Full samples of `replicas` replicas of each endpoint, once a second, in frames of one partition's replicas."""
+    """Samples of `replicas` replicas of each endpoint, once a second, in frames of one partition's replicas. `full`:
+    with four histograms each."""
 
-    def __init__(self, replicas: int) -> None:
+    def __init__(self, replicas: int, *, full: bool) -> None:
         fleet = Fleet()
         self._shift = np.random.default_rng(SEED)
         self._templates: dict[int, list[list[pa.RecordBatch]]] = {}
@@ -34,7 +35,7 @@ class FleetFrames:
             endpoints = [endpoint for endpoint in ENDPOINTS if partition_of(endpoint, PARTITIONS) == partition]
             names = ((endpoint, f"{endpoint}-{number:03d}") for endpoint in endpoints for number in range(replicas))
             self._templates[partition] = [
-                [_template(group, fleet) for _ in range(TEMPLATES)] for group in _groups(names, ROWS_DEFAULT)
+                [_template(group, fleet, full=full) for _ in range(TEMPLATES)] for group in _groups(names, ROWS_DEFAULT)
             ]
 
     @property
@@ -62,8 +63,8 @@ def _groups(names: Iterator[Replica], size: int) -> Iterator[list[Replica]]:
         yield group
 
 
-def _template(group: list[Replica], fleet: Fleet) -> pa.RecordBatch:
-    (frame,) = encode_frames([fleet.sample(endpoint, name, 0, full=True) for endpoint, name in group])
+def _template(group: list[Replica], fleet: Fleet, *, full: bool) -> pa.RecordBatch:
+    (frame,) = encode_frames([fleet.sample(endpoint, name, 0, full=full) for endpoint, name in group])
     return pa.ipc.open_stream(frame.value).read_next_batch()
 
 

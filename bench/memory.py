@@ -83,7 +83,7 @@ async def _measure(replicas: int, *, rebuilt: bool) -> tuple[dict[str, float], i
     async with line(policies_stamped_s=first_s) as kafka:
         with _worker(kafka, clock) as worker:
             await worker.until_ready()
-            frames, _ = await asyncio.gather(asyncio.to_thread(FleetFrames, replicas), asyncio.sleep(IDLE_S))
+            frames, _ = await asyncio.gather(asyncio.to_thread(FleetFrames, replicas, full=True), asyncio.sleep(IDLE_S))
             measured = {"idle_mb": worker.resident_mb}
             async with _highest(worker) as seen_mb:
                 await _send(kafka, frames, first_s)

@@ -83,6 +83,20 @@ BENCHES: Mapping[str, Bench] = {
             "ratio_10k_to_1k": Goal(at_most=1.2),
         },
     ),
+    "takeover": Bench(
+        module="takeover",
+        about="SIGKILL of one of three workers to the first tick of each of its partitions elsewhere, session 6 s",
+        goals={
+            "seconds": Goal(at_most=9),
+            "ticks_missing": Goal(at_most=0),
+            "ticks_double": Goal(at_most=0),
+        },
+    ),
+    "rebuild": Bench(
+        module="rebuild",
+        about="300 s of 10,000 replicas read again by a new owner, from Arrow frames, and the first tick decided",
+        goals={"seconds": Goal(at_most=5)},
+    ),
     "windows": Bench(
         module="windows",
         about="the window kernel alone, batches of 500 samples",

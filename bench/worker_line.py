@@ -2,14 +2,16 @@
 
 import asyncio
 import contextlib
+import json
 import os
 import random
 import subprocess
 import sys
 import tempfile
-from collections.abc import AsyncIterator, Iterable, Iterator
+from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import aiohttp
 import msgspec
@@ -168,14 +170,16 @@ def resident_mb(pid: int) -> float:
 
 
 class WorkerProcess:
-    """One `headrace worker`; `cpu_s` is its user and system time so far."""
+    """One `headrace worker`, with flags of its own; `name` is that of its log. `cpu_s` is its user and system time so
+    far."""
 
-    def __init__(self, line: Line, clock: Clock | None = None) -> None:
-        self._health_file = line.folder / "health"
+    def __init__(self, line: Line, clock: Clock | None = None, name: str = "worker", flags: Sequence[str] = ()) -> None:
+        self._health_file = line.folder / f"{name}.health"
         self._health_file.unlink(missing_ok=True)
-        arguments = ["worker", "--bootstrap", line.access.bootstrap, "--health-file", str(self._health_file)]
+        self._log = line.folder / f"{name}.log"
+        arguments = ["worker", "--bootstrap", line.access.bootstrap, "--health-file", str(self._health_file), *flags]
         environment = os.environ | ({} if clock is None else clock.to_environment())
-        with (line.folder / "worker.log").open("ab") as output:
+        with self._log.open("ab") as output:
             self.process = subprocess.Popen(
                 [sys.executable, "-m", "headrace.main", *arguments], env=environment, stdout=output, stderr=output
             )
@@ -189,6 +193,11 @@ class WorkerProcess:
     @property
     def resident_mb(self) -> float:
         return resident_mb(self.process.pid)
+
+    def logged(self, event: str) -> list[dict[str, Any]]:
+        """Its log's lines of an event, oldest first."""
+        lines = (line for line in self._log.read_text().splitlines() if f'"event": "{event}"' in line)
+        return [json.loads(line) for line in lines]
 
     async def until_ready(self) -> None:
         """Raises TimeoutError after a minute."""

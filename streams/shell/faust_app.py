@@ -28,6 +28,8 @@ COMMIT_INTERVAL_S = 5.0
 FETCH_WAIT_MS = 500
 """How long a fetch of idle partitions waits; the age of what is known about their ends."""
 REQUEST_TIMEOUT_S = 40.0
+HEARTBEATS = 12
+"""In a session. A member learns of a rebalance by the answer to its next one, so their distance adds to a take-over."""
 NEVER_MS = 10**12
 """Faust does not poll while nothing is assigned. aiokafka would let such a worker leave the group after a minute, and
 never join again; whether one that has partitions makes progress is what the watchdog looks at."""
@@ -124,7 +126,7 @@ def build_app(group: Group) -> HeadraceApp:
         topic_allow_declare=False,
         broker_commit_interval=COMMIT_INTERVAL_S,
         broker_session_timeout=session_s,
-        broker_heartbeat_interval=session_s / 4,
+        broker_heartbeat_interval=session_s / HEARTBEATS,
         broker_request_timeout=REQUEST_TIMEOUT_S,
         stream_buffer_maxsize=BUFFERED_BATCHES,
         stream_wait_empty=False,
@@ -150,7 +152,7 @@ def _open_group_consumer(options: GroupOptions, access: KafkaAccess, assignor: A
         fetch_max_wait_ms=FETCH_WAIT_MS,
         check_crcs=False,
         session_timeout_ms=int(options.session_timeout_s * 1000),
-        heartbeat_interval_ms=int(options.session_timeout_s * 250),
+        heartbeat_interval_ms=int(options.session_timeout_s * 1000 / HEARTBEATS),
         rebalance_timeout_ms=int(options.assignment_timeout_s * 1000),
         max_poll_interval_ms=NEVER_MS,
         request_timeout_ms=int(REQUEST_TIMEOUT_S * 1000),
