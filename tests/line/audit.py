@@ -7,7 +7,7 @@ tables are read by DuckDB's delta_scan and by Polars.
 import asyncio
 import json
 from collections import Counter, defaultdict
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -214,7 +214,7 @@ async def read_decisions(bootstrap: str, prefix: str) -> dict[str, list[dict[str
     return dict(found)
 
 
-def check_ticks(decisions: Mapping[str, list[dict[str, Any]]]) -> dict[str, tuple[int, int]]:
+def check_ticks(decisions: Mapping[str, Sequence[Mapping[str, Any]]]) -> dict[str, tuple[int, int]]:
     """Assert that every tick of every endpoint is there once, or inside a `skipped`, and that the chains hold.
 
     Gives each endpoint's first and last tick.
