@@ -27,7 +27,8 @@ from streams.controller.rebuild import (
     plan_rewind,
 )
 from streams.controller.registry import EndpointRegistry
-from streams.controller.sample_run import SampleDoor, SampleRun, rounds
+from streams.controller.rounds import note_newest, rounds
+from streams.controller.sample_run import SampleDoor, SampleRun
 from streams.controller.skipped import SkippedBook
 from streams.controller.tick_maker import TickMaker
 from streams.endpoints.effects import Counts, TickEffects
@@ -236,8 +237,11 @@ class PartitionController:
         return due
 
     def _add(self, run: SampleRun, elements: NDArray[np.int64]) -> None:
+        if not len(elements):
+            return
         run.doubt_past(elements)
-        for report in self._registry.windows.add(run.columns, run.rows[elements], run.code[elements], run.states):
+        rows, code = run.taken(elements)
+        for report in self._registry.windows.add(run.columns, rows, code, run.states):
             count_report(report, run.columns, run.states, self.counts)
 
     def _take_records(self, run: Run, first: int, end: int, passing: ProcessingTime) -> list[_Due]:
@@ -279,7 +283,7 @@ class PartitionController:
             samples = self._samples(run, again=True)
             if len(samples.rows):
                 self._registry.windows.add(samples.columns, samples.rows, samples.code, samples.states)
-                samples.note_newest()
+                note_newest(samples)
         elif run.topic == GPUS:
             self._registry.fill_gpus(run)
 

@@ -4,13 +4,15 @@ sets of histogram bounds."""
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
 
 from streams.endpoints.effects import Count, Counts
 from streams.endpoints.intake import BOUNDS_MAX, PERIOD_S, SERIES_LABEL_BYTES_MAX, SERIES_MAX, RecentNames, label_bytes
-from streams.windows.columns import HistogramRows, SampleColumns, SeriesIdentity
+from streams.windows.columns import HistogramRows, SampleColumns
+from streams.windows.identities import Identities, SeriesIdentity
 
 Ints = NDArray[np.int64]
 Mask = NDArray[np.bool_]
@@ -33,6 +35,15 @@ class _EndpointNames:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class _Known:
+    """Names that all have their places in `period`, and the bounds, by field, that all of their endpoints have."""
+
+    period: int
+    turns: int
+    bounds: frozenset[tuple[str, tuple[float, ...]]]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Admitted:
     """`columns` without the histograms whose bounds were refused; `rows` (m,) without the samples whose series were;
     how many of each were refused."""
@@ -52,19 +63,53 @@ class SampleIntake:
 
     def __init__(self) -> None:
         self._names: defaultdict[str, _EndpointNames] = defaultdict(_EndpointNames)
+        self._turns = 0
+        """How often some endpoint began a new period, or was forgotten."""
+        self._known: WeakKeyDictionary[Identities, _Known] = WeakKeyDictionary()
 
     def forget(self, endpoint: str) -> None:
         self._names.pop(endpoint, None)
+        self._turns += 1
 
     def admit(self, columns: SampleColumns, rows: Ints) -> Admitted:
         """Of the samples at `rows`, rising, those that are taken."""
         if not len(rows):
             return Admitted(columns, rows, 0, 0)
         period = (columns.received_s[rows] // PERIOD_S).astype(np.int64)
+        if self._is_known(columns, rows, period):
+            return Admitted(columns, rows, 0, 0)
         kept = [self._series(columns, rows[part], int(period[part.start])) for part in _constant(period)]
         taken = np.concatenate(kept) if len(kept) > 1 else kept[0]
-        columns, histograms = self._bounds(columns, taken)
-        return Admitted(columns, taken, len(rows) - len(taken), histograms)
+        if len(taken) == len(rows):
+            taken = rows
+        admitted, histograms = self._bounds(columns, taken)
+        if taken is columns.identities.all_rows and not histograms and period[0] == period[-1]:
+            self._remember(columns, int(period[0]))
+        return Admitted(admitted, taken, len(rows) - len(taken), histograms)
+
+    def _is_known(self, columns: SampleColumns, rows: Ints, period: Ints) -> bool:
+        """Whether the same samples' names and bounds were all admitted in this period, in which every endpoint still
+        is: asking again would change nothing."""
+        known = self._known.get(columns.identities)
+        if known is None or known.turns != self._turns or rows is not columns.identities.all_rows:
+            return False
+        if (period != known.period).any():
+            return False
+        return all(
+            (name, group.bounds) in known.bounds for name, groups in columns.histograms.items() for group in groups
+        )
+
+    def _remember(self, columns: SampleColumns, period: int) -> None:
+        names = [self._names[endpoint] for endpoint in columns.endpoints]
+        if any(own.series.period != period for own in names):
+            return
+        whole = {
+            (name, group.bounds)
+            for name, groups in columns.histograms.items()
+            for group in groups
+            if all(own.bounds[name].knows(group.bounds, period) and own.bounds[name].period == period for own in names)
+        }
+        self._known[columns.identities] = _Known(period, self._turns, frozenset(whole))
 
     def _series(self, columns: SampleColumns, rows: Ints, period: int) -> Ints:
         """The rows, all received in one period, of series that have a place."""
@@ -76,6 +121,7 @@ class SampleIntake:
     def _has_place(self, identity: SeriesIdentity, period: int) -> bool:
         endpoint, replica, epoch, _, reporter = identity
         names = self._names[endpoint].series
+        self._turns += period > names.period
         return names.knows(identity, period) or names.admit(identity, label_bytes(replica, epoch, reporter), period)
 
     def _bounds(self, columns: SampleColumns, rows: Ints) -> tuple[SampleColumns, int]:
@@ -103,6 +149,7 @@ class SampleIntake:
         for row, number, endpoint in sorted(_first_rows(columns, groups, taken)):
             period = int(columns.received_s[row] // PERIOD_S)
             names = self._names[columns.endpoints[endpoint]].bounds[name]
+            self._turns += period > names.period
             if not names.admit(groups[number].bounds, 1, period):
                 refused[number].add(endpoint)
         return refused

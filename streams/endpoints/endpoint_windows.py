@@ -105,6 +105,8 @@ class EndpointWindows:
             (windows,) = self._by_span.values()
             return [windows.add(columns, rows)]
         spans = np.array([0 if state is None else self._of[state.endpoint].requests.span_s for state in states])
+        if (spans == spans[0]).all() and spans[0]:
+            return [self._by_span[int(spans[0])].add(columns, rows)]
         span_of = spans[code]
         return [self._by_span[span].add(columns, rows[span_of == span]) for span in np.unique(span_of).tolist() if span]
 

@@ -7,13 +7,14 @@ batch. The others are followed sample by sample.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
 
 from records.enums import Source
 from records.supply_memory import SkewChange, SourceMemory
-from streams.windows.columns import SeriesIdentity
+from streams.windows.identities import Identities, SeriesIdentity
 
 RECENT_SAMPLES = 30
 RECENT_S = 300.0
@@ -122,12 +123,23 @@ class EndpointSources:
         return tuple(made)
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class BatchSources:
+    """The sources of samples, int64 (n,); `is_distinct`: known to be of one each."""
+
+    code: NDArray[np.int64]
+    is_distinct: bool
+    departures: int
+
+
 class SkewBook:
     """The offsets of all sources of a partition."""
 
     def __init__(self) -> None:
         self._codes: dict[tuple[str, SourceKey], int] = {}
         self._free: list[int] = []
+        self._departures = 0
+        self._batches: WeakKeyDictionary[Identities, BatchSources] = WeakKeyDictionary()
         self._offsets = np.zeros((64, RECENT_SAMPLES))
         self._received = np.full((64, RECENT_SAMPLES), -np.inf)
         self._count = np.zeros(64, np.int64)
@@ -143,6 +155,7 @@ class SkewBook:
         self._count[code] = 0
         self._last_off[code] = -RECENT_SAMPLES
         self._free.append(code)
+        self._departures += 1
 
     def forget_silent(self, before_s: float) -> None:
         """Drop sources that were last heard before `before_s`, so long ago that their samples count no more."""
@@ -151,12 +164,23 @@ class SkewBook:
             del self._codes[key]
             self._clear(code)
 
-    def codes(self, series: Sequence[SeriesIdentity], used: NDArray[np.int64]) -> NDArray[np.int64]:
-        """int64 (len(series),): the source of each series that `used` (places in `series`) names, else -1."""
-        codes = np.full(len(series), -1, np.int64)
-        for place in used.tolist():
-            codes[place] = self._code(series[place][0], source_key(series[place]))
-        return codes
+    def sources(self, identities: Identities, rows: NDArray[np.int64]) -> BatchSources:
+        """The sources of a batch's samples at `rows`; those of all of them are found once."""
+        if rows is not identities.all_rows:
+            return BatchSources(self._codes_of(identities, identities.code[rows]), False, self._departures)
+        known = self._batches.get(identities)
+        if known is None or known.departures != self._departures:
+            code = self._codes_of(identities, identities.code)
+            known = BatchSources(code, len(np.unique(code)) == len(code), self._departures)
+            self._batches[identities] = known
+        return known
+
+    def _codes_of(self, identities: Identities, series_code: NDArray[np.int32]) -> NDArray[np.int64]:
+        codes = np.full(len(identities.series), -1, np.int64)
+        for place in np.unique(series_code).tolist():
+            identity = identities.series[place]
+            codes[place] = self._code(identity[0], source_key(identity))
+        return codes[series_code]
 
     def _code(self, endpoint: str, source: SourceKey) -> int:
         key = (endpoint, source)
@@ -176,23 +200,34 @@ class SkewBook:
         self._last_off = np.concatenate((self._last_off, np.full(more, -RECENT_SAMPLES, np.int64)))
 
     def count(
-        self, code: NDArray[np.int64], offset_s: NDArray[np.float64], received_s: NDArray[np.float64]
+        self, sources: BatchSources, offset_s: NDArray[np.float64], received_s: NDArray[np.float64]
     ) -> NDArray[np.bool_]:
         """Take samples, (n,) each in log order, of sources that are well; which rows need `follow` instead.
 
         Rows of a source with any offset beyond OFF_S, now or among its last samples, are left alone.
         """
+        code = sources.code
+        follow = self._count[code] - self._last_off[code] < RECENT_SAMPLES
         off = np.abs(offset_s) > OFF_S
-        doubtful = np.zeros(len(self._count), np.bool_)
-        doubtful[code[off]] = True
-        doubtful |= self._count - self._last_off < RECENT_SAMPLES
-        follow = doubtful[code]
-        well = np.flatnonzero(~follow) if follow.any() else np.arange(len(code))
-        if len(well):
+        if off.any():
+            doubtful = np.zeros(len(self._count), np.bool_)
+            doubtful[code[off]] = True
+            follow |= doubtful[code]
+        if follow.any():
+            well = np.flatnonzero(~follow)
             self._append(code[well], offset_s[well], received_s[well])
+        elif sources.is_distinct:
+            slot = self._count[code] % RECENT_SAMPLES
+            self._offsets[code, slot] = offset_s
+            self._received[code, slot] = received_s
+            self._count[code] += 1
+        else:
+            self._append(code, offset_s, received_s)
         return follow
 
     def _append(self, code: NDArray[np.int64], offset_s: NDArray[np.float64], received_s: NDArray[np.float64]) -> None:
+        if not len(code):
+            return
         order = np.argsort(code, kind="stable")
         grouped = code[order]
         starts = np.flatnonzero(np.diff(grouped, prepend=-1))

@@ -51,6 +51,10 @@ def processing_time(before_s: float, offsets: NDArray[np.int64], received_s: NDA
 
     Rows of one message (equal offsets) count with the latest `received_s` among them: it is read whole or not at all.
     """
+    if len(offsets) and offsets[0] == offsets[-1]:
+        latest_s = max(float(received_s.max()), before_s)
+        passes = latest_s // TICK_S > before_s // TICK_S
+        return ProcessingTime(np.full(len(offsets), latest_s), (0,) if passes else ())
     running_s = np.maximum.accumulate(np.maximum(_of_message(offsets, received_s), before_s))
     laps = np.floor_divide(running_s, TICK_S)
     before = np.concatenate(([np.floor_divide(before_s, TICK_S)], laps[:-1]))

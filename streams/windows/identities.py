@@ -23,6 +23,26 @@ seconds, a few."""
 
 
 @dataclass(frozen=True, eq=False)
+class EndpointRows:
+    """Samples grouped by endpoint: `order` int64 (n,), and where in it each of `codes` (k,) starts; `last` int64 (k,)
+    is each one's last sample."""
+
+    order: NDArray[np.int64]
+    starts: NDArray[np.int64]
+    codes: NDArray[np.int64]
+    last: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, endpoint_code: NDArray[np.int32]) -> "EndpointRows":
+        """`endpoint_code` int32 (n,): each sample's endpoint."""
+        order = np.argsort(endpoint_code, kind="stable")
+        grouped = endpoint_code[order].astype(np.int64)
+        starts = np.flatnonzero(np.diff(grouped, prepend=-1))
+        ends = np.append(starts[1:], len(order))
+        return cls(order, starts, grouped[starts], order[ends - 1])
+
+
+@dataclass(frozen=True, eq=False)
 class Identities:
     """`series` holds each identity once, in the order of its first sample; `code` int32 (n,) points into it."""
 
@@ -43,6 +63,10 @@ class Identities:
         code = {endpoint: index for index, endpoint in enumerate(self.endpoints)}
         of_series = np.fromiter((code[identity[0]] for identity in self.series), np.int32, len(self.series))
         return of_series[self.code]
+
+    @cached_property
+    def by_endpoint(self) -> "EndpointRows":
+        return EndpointRows.of(self.endpoint_code)
 
     @cached_property
     def all_rows(self) -> NDArray[np.int64]:
