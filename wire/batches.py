@@ -157,6 +157,23 @@ def _take_one_by_one(
             add_origin(message)
 
 
+def has_plain_headers(message: Message) -> bool:
+    """Whether the value of a message with headers is one JSON object, as far as they tell."""
+    return message.headers[0][0] != REFUSED_HEADER and not _is_frame(message.headers)
+
+
+def receipts_s(messages: Sequence[Message], own_s: NDArray[np.float64] | None) -> NDArray[np.float64]:
+    """float64 (n,), UNIX s: when each of n messages was received; see `decode_messages`.
+
+    `own_s` float64 (n,) is what their records say, NaN where one says nothing; null where their kind never does.
+    """
+    received_s = np.array([message.timestamp for message in messages], np.float64) / 1000
+    if own_s is not None:
+        received_s = np.fmin(own_s, received_s)
+    clipped: NDArray[np.float64] = np.clip(received_s, 0, SECOND_MAX)
+    return clipped
+
+
 def _is_frame(headers: Sequence[tuple[str, bytes | None]]) -> bool:
     for name, value in headers:
         if name.lower() == CONTENT_TYPE_HEADER:
@@ -195,15 +212,12 @@ class _Collector:
         records, origins = self.records, self.origins
         if not records:
             return
-        received_s = np.array([message.timestamp for message in origins], np.float64) / 1000
-        if self._own_received:
-            own = np.array([record.received_s for record in records], np.float64)
-            received_s = np.fmin(own, received_s)
+        own_s = np.array([record.received_s for record in records], np.float64) if self._own_received else None
         self.runs.append(
             JsonRun(
                 records=records.copy(),
                 offsets=np.array([message.offset for message in origins], np.int64),
-                received_s=np.clip(received_s, 0, SECOND_MAX),
+                received_s=receipts_s(origins, own_s),
             )
         )
         records.clear()

@@ -1,11 +1,11 @@
 """A partition's controller behind the shell's port: messages are decoded here, once, and become rows."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import msgspec
 import numpy as np
-from numpy.typing import NDArray
 
 from records.memory import ControllerMemory
 from records.policy import EndpointPolicy
@@ -17,9 +17,9 @@ from streams.endpoints.ticks import CATCH_UP_S
 from streams.shell.inputs import INPUT_TOPICS
 from streams.shell.memory_reader import CompactedPartition
 from streams.shell.sample_frames import SampleFrames
+from streams.shell.sample_reader import Read, read_samples
 from streams.shell.tick_source import StartPositions
 from streams.shell.worker_metrics import WorkerMetrics
-from streams.windows.columns import SampleColumns
 from wire.batches import FrameRun, JsonRun, Message, Run, Tombstone, decode_messages
 from wire.codec import DecodeError, decode
 from wire.kafka import partition_of
@@ -27,8 +27,6 @@ from wire.topics import TOPICS
 
 FIRST_SPAN_S = 400.0
 """How far back a partition is read of which nothing is remembered: the default windows and their margins."""
-
-Rows = SampleColumns | Sequence[object]
 
 
 class ControllerSource:
@@ -81,15 +79,25 @@ class ControllerSource:
         messages = self._without_skipped(topic, messages)
         if not messages:
             return []
-        # Its dead letters are only counted here: the sink keeps them, with the topic's name on the cluster.
+        effects: list[TickEffects] = []
+        for rows, offsets, received_s in self._read(topic, messages):
+            effects += self._controller.feed(topic, rows, offsets, received_s)
+        self._count(topic, len(messages))
+        return effects
+
+    def _read(self, topic: str, messages: Sequence[Message]) -> Iterator[Read]:
+        decode_exactly = partial(self._decode, topic)
+        return read_samples(messages, decode_exactly) if topic == REQUESTS else decode_exactly(messages)
+
+    def _decode(self, topic: str, messages: Sequence[Message]) -> Iterator[Read]:
+        """Message by message. Dead letters are only counted here: the sink keeps them, with the topic's name on the
+        cluster."""
         read_frame = self._frames.read if topic == REQUESTS else None
         decoded = decode_messages(topic, topic, self._partition, messages, read_frame)
-        effects: list[TickEffects] = []
+        if decoded.errors:
+            self._metrics.undecodable.add(len(decoded.errors), {"topic": topic})
         for run in decoded.runs:
-            rows, offsets, received_s = _rows(topic, run, self._frames)
-            effects += self._controller.feed(topic, rows, offsets, received_s)
-        self._count(topic, len(messages), len(decoded.errors))
-        return effects
+            yield _rows(topic, run, self._frames)
 
     def advance(self, now_s: float) -> list[TickEffects]:
         return list(self._controller.advance(now_s))
@@ -120,10 +128,8 @@ class ControllerSource:
             if isinstance(policy, EndpointPolicy) and policy.endpoint == message.key.decode(errors="replace"):
                 yield policy
 
-    def _count(self, topic: str, messages: int, undecodable: int) -> None:
+    def _count(self, topic: str, messages: int) -> None:
         self._metrics.messages.add(messages, {"topic": topic})
-        if undecodable:
-            self._metrics.undecodable.add(undecodable, {"topic": topic})
         for kind, total in self._controller.counts.by_kind.items():
             new = total - self._counted.get(kind, 0)
             if new:
@@ -135,8 +141,7 @@ def _owned(endpoint: str, partition: int, partitions: int) -> bool:
     return partition_of(endpoint, partitions) == partition
 
 
-def _rows(topic: str, run: Run, frames: SampleFrames) -> tuple[Rows, NDArray[np.int64], NDArray[np.float64]]:
-    """A run's rows with the offset and receipt of each."""
+def _rows(topic: str, run: Run, frames: SampleFrames) -> Read:
     match run:
         case JsonRun():
             return run.records, run.offsets, run.received_s
