@@ -1,7 +1,9 @@
-"""Batches of the log that would fill a reader's memory: told before they are decompressed, and read as one bad record.
+"""Batches of the log that would fill a reader's memory, or are damaged: told before they are decompressed, and read as
+one bad record.
 
-Kafka limits a batch as it is stored. A few hundred KB of it can be gigabytes of records, or millions of empty ones, so
-aiokafka's fetcher is given LimitedRecords for its own MemoryRecords. The release is pinned, and a test fails where
+Kafka limits a batch as it is stored. A few hundred KB of it can be gigabytes of records, or millions of empty ones, and
+one whose bytes changed on a disk would be raised by aiokafka again at each fetch, so its fetcher is given
+LimitedRecords for its own MemoryRecords. The release is pinned, and a test fails where
 another one reads batches in another way.
 """
 
@@ -70,6 +72,19 @@ class LimitedBatch:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._batch, name)
 
+    @property
+    def is_control_batch(self) -> bool:
+        """What a refused batch says of itself is not believed."""
+        return self._why is None and bool(self._batch.is_control_batch)
+
+    @property
+    def is_transactional(self) -> bool:
+        return self._why is None and bool(self._batch.is_transactional)
+
+    def validate_crc(self) -> bool:
+        """It was looked at when the batch was taken: a wrong one is told by its one record."""
+        return True
+
     def __iter__(self) -> Iterator[Any]:
         if self._why is not None:
             return iter((self._refused(self._why),))
@@ -117,8 +132,13 @@ class LimitedRecords:
         self._position = start + _OVERHEAD + _LENGTH.unpack_from(self._data, start + _LENGTH_AT)[0]
         stored = self._data[start : self._position]
         if stored[_MAGIC_AT] != _MAGIC:
-            return batch
-        return LimitedBatch(batch, stored[_BODY_AT:], why_refused(stored, batch.compression_type))
+            why = f"{BadInput.MALFORMED}: a batch of format {stored[_MAGIC_AT]}, which no broker writes since Kafka 4"
+            batch = MemoryRecords(bytes(stored[:_MAGIC_AT]) + bytes([_MAGIC]) + stored[_MAGIC_AT + 1 :]).next_batch()
+        elif not batch.validate_crc():
+            why = f"{BadInput.MALFORMED}: a batch whose checksum is another than that of its bytes"
+        else:
+            return LimitedBatch(batch, stored[_BODY_AT:], why_refused(stored, batch.compression_type))
+        return LimitedBatch(batch, stored[_BODY_AT:], why)
 
 
 def why_refused(stored: memoryview, compression: int) -> str | None:
@@ -126,6 +146,8 @@ def why_refused(stored: memoryview, compression: int) -> str | None:
     (records,) = _LENGTH.unpack_from(stored, _COUNT_AT)
     if records > RECORDS_MAX:
         return f"{BadInput.TOO_LARGE}: a batch of {records} records, allowed {RECORDS_MAX}"
+    if compression > _ZSTD:
+        return f"{BadInput.MALFORMED}: a batch compressed by codec {compression}, which nobody knows"
     body = stored[_BODY_AT:]
     if compression == 0 or _is_surely_small(body, compression):
         return None

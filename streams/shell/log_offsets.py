@@ -4,10 +4,15 @@ On a consumer's connection such a question waits behind the fetch that waits for
 """
 
 from collections.abc import Callable, Collection, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 
 from aiokafka import AIOKafkaConsumer, TopicPartition
+from aiokafka.errors import UnknownError
 from faust.types import TP
+
+STEPS_BACK_S = (0.0, 10.0, 60.0, 600.0, 3600.0)
+"""How much earlier a time is looked for where a broker fails to find it: to read more is safe, and costs little."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,9 +66,26 @@ class LogOffsets:
         return {tp: LogBounds(firsts[TopicPartition(tp.topic, tp.partition)], ends[tp]) for tp in tps}
 
     async def records_at(self, times_s: Mapping[TP, float]) -> dict[TP, LogRecord]:
-        """Of each partition the first record stamped at or after the given UNIX seconds; absent where none is."""
+        """Of each partition the first record stamped at or after the given UNIX seconds; absent where none is.
+
+        A broker that looks for a time decompresses the batch that holds it, and fails where that cannot be done: then
+        it is a record before, or the log's first one.
+        """
         if not times_s:
             return {}
+        try:
+            return await self._records_at(times_s)
+        except UnknownError:
+            found = {tp: await self._record_before(tp, at_s) for tp, at_s in times_s.items()}
+            return {tp: record for tp, record in found.items() if record is not None}
+
+    async def _record_before(self, tp: TP, at_s: float) -> LogRecord | None:
+        for step_s in STEPS_BACK_S:
+            with suppress(UnknownError):
+                return (await self._records_at({tp: at_s - step_s})).get(tp)
+        return LogRecord((await self.bounds([tp]))[tp].first, at_s)
+
+    async def _records_at(self, times_s: Mapping[TP, float]) -> dict[TP, LogRecord]:
         found = await self._ask.offsets_for_times(
             {TopicPartition(tp.topic, tp.partition): max(0, int(at_s * 1000)) for tp, at_s in times_s.items()}
         )

@@ -12,6 +12,7 @@ import pytest
 from aiokafka.consumer import fetcher
 from aiokafka.consumer.fetcher import READ_UNCOMMITTED, Fetcher, PartitionRecords
 from aiokafka.record.default_records import DefaultRecordBatchBuilder
+from aiokafka.record.util import calc_crc32c
 from aiokafka.structs import TopicPartition
 
 from records.enums import BadInput, Source
@@ -26,7 +27,7 @@ from wire.frames import decode_frame, encode_frames
 TOPIC = "telemetry.requests"
 CODECS = {"none": 0, "gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}
 SAMPLE = RequestSample(endpoint="e", replica="r", at_s=1_700_000_000, source=Source.ENGINE, arrivals=1)
-BODY_AT, COUNT_AT, ATTRIBUTES_AT = 61, 57, 21
+BODY_AT, COUNT_AT, ATTRIBUTES_AT, CRC_AT = 61, 57, 21, 17
 
 
 def stored(first: int, values: Iterable[bytes], codec: str = "zstd") -> bytearray:
@@ -45,8 +46,15 @@ def with_body(batch: bytearray, body: bytes) -> bytearray:
     return made
 
 
+def sealed(batch: bytes | bytearray) -> bytes:
+    """With its right checksum, as a hostile producer's is."""
+    made = bytearray(batch)
+    made[CRC_AT:ATTRIBUTES_AT] = calc_crc32c(bytes(made[ATTRIBUTES_AT:])).to_bytes(4, "big")
+    return bytes(made)
+
+
 def read(*batches: bytes | bytearray) -> PartitionRecords:
-    records = LimitedRecords(b"".join(bytes(batch) for batch in batches))
+    records = LimitedRecords(b"".join(map(sealed, batches)))
     return PartitionRecords(TopicPartition("t", 0), records, (), 0, None, None, False, READ_UNCOMMITTED)
 
 
