@@ -18,7 +18,7 @@ from headrace.settings import KafkaSettings, ProcessSettings
 from streams.shell.assignment import SplitAssignmentError
 from streams.shell.controller_source import ControllerSource
 from streams.shell.faust_app import GroupOptions
-from streams.shell.watchdog import WorkerStuckError
+from streams.shell.watchdog import PartitionsChangedError, WorkerStuckError
 from streams.shell.worker import Worker, WorkerOptions
 from streams.shell.worker_metrics import WorkerMetrics
 from wire.admin import check_topics, list_topics
@@ -97,7 +97,7 @@ async def _serve(process: Process[WorkerSettings]) -> None:
     except KafkaError as error:
         message = f"Kafka at {process.settings.bootstrap} does not serve the worker: {error}"
         raise CannotRunError(message, ExitCode.UNAVAILABLE) from error
-    except SplitAssignmentError as error:
+    except (SplitAssignmentError, PartitionsChangedError) as error:
         raise CannotRunError(f"{error} (hint: headrace topics check)", ExitCode.PARTITIONS) from error
     except WorkerStuckError as error:
         raise CannotRunError(str(error), ExitCode.STUCK) from error

@@ -6,13 +6,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 import msgspec
-from aiokafka import TopicPartition
+from aiokafka import ConsumerRecord, TopicPartition
 
 from headrace.clock import Clock
 from headrace.exit_codes import CannotRunError, ExitCode
 from records.policy import EndpointPolicy
 from wire.codec import DecodeError, decode, encode
-from wire.kafka import KafkaAccess, open_admin, open_consumer, open_producer, started
+from wire.kafka import KafkaAccess, open_admin, open_consumer, open_producer, partition_of, started
 from wire.topics import TopicNames
 
 TOPIC = "policies"
@@ -34,7 +34,8 @@ class Changes:
 
 
 async def published_policies(access: KafkaAccess, names: TopicNames) -> dict[str, EndpointPolicy | None]:
-    """The newest record of every endpoint on the topic; None where it cannot be decoded. Deleted ones are left out.
+    """The newest record of every endpoint on the topic; None where it cannot be decoded. Deleted ones are left out, and
+    those in another partition than their endpoint's, as before their number grew: no worker takes them.
 
     Raises CannotRunError where there is no such topic, aiokafka's KafkaError where no broker answers.
     """
@@ -51,7 +52,7 @@ async def published_policies(access: KafkaAccess, names: TopicNames) -> dict[str
             while any([await consumer.position(partition) < end for partition, end in ends.items()]):
                 for messages in (await consumer.getmany(timeout_ms=200)).values():
                     for message in messages:
-                        _take(found, message.key, message.value)
+                        _take(found, message, len(assigned))
     return found
 
 
@@ -64,8 +65,10 @@ async def _partitions(access: KafkaAccess, topic: str) -> list[TopicPartition]:
     return [TopicPartition(topic, partition["partition"]) for partition in described["partitions"]]
 
 
-def _take(found: dict[str, EndpointPolicy | None], key: bytes | None, value: bytes | None) -> None:
-    endpoint = (key or b"").decode(errors="replace")
+def _take(found: dict[str, EndpointPolicy | None], message: ConsumerRecord, partitions: int) -> None:
+    endpoint, value = (message.key or b"").decode(errors="replace"), message.value
+    if message.partition != partition_of(endpoint, partitions):
+        return
     if value is None:
         found.pop(endpoint, None)
         return

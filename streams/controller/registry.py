@@ -36,10 +36,14 @@ class EndpointRegistry:
     def restore(
         self, memories: Iterable[ControllerMemory], policies: Iterable[EndpointPolicy]
     ) -> list[ControllerMemory]:
-        """Make the states; the memories that were used are given back."""
+        """Make the states; the memories that were used are given back. A policy in another partition than its
+        endpoint's, as before their number grew, is counted and left alone."""
         by_endpoint = {memory.endpoint: memory for memory in memories}
         used = []
         for policy in policies:
+            if not self.is_owned(policy.endpoint):
+                self.counts.add(Count.WRONG_PARTITION, 1)
+                continue
             memory = by_endpoint.get(policy.endpoint)
             if memory is None:
                 state = EndpointState.new(policy)

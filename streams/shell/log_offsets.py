@@ -52,9 +52,10 @@ class LogOffsets:
         if consumer is not None:
             await consumer.stop()
 
-    async def check_answers(self) -> None:
-        """Raise KafkaError unless Kafka answers."""
-        await self._ask.topics()
+    async def partition_counts(self, topics: Collection[str]) -> dict[str, int]:
+        """How many partitions each topic has now (names on the cluster); 0: there is no such topic."""
+        cluster = await self._ask._client.fetch_all_metadata()
+        return {topic: len(cluster.partitions_for_topic(topic) or ()) for topic in topics}
 
     async def ends(self, tps: Collection[TP]) -> dict[TP, int]:
         ends = await self._ask.end_offsets(_plain(tps)) if tps else {}

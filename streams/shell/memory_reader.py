@@ -1,15 +1,20 @@
 """Reads what is remembered of a partition: the compacted topics `controllers` and `policies`, to their end.
 
 Faust's own consumer reads uncommitted records, so this one is ours and reads committed: what an aborted transaction
-left is not there, and an owner reads after its producer's start has ended the transactions before it.
+left is not there, and an owner reads after its producer's start has ended the transactions before it. The end is that
+of the log, committed or not: somebody else's open transaction hides what stands behind it, and an owner that went on
+without that would decide it again.
 """
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from aiokafka import AIOKafkaConsumer, ConsumerRecord, TopicPartition
 from aiokafka.errors import KafkaError
+from faust.types import TP
+
+from streams.shell.log_offsets import LogOffsets
 
 READ_TIMEOUT_S = 60.0
 POLL_TIMEOUT_MS = 50
@@ -37,28 +42,34 @@ class CompactedPartition:
 
 
 class MemoryReader:
-    """Reads partitions of compacted topics from their beginning to their end, read committed."""
+    """Reads partitions of compacted topics from their beginning to their end, read committed; `offsets` tells where
+    that is."""
 
-    def __init__(self, open_consumer: Callable[..., AIOKafkaConsumer]) -> None:
+    def __init__(self, open_consumer: Callable[..., AIOKafkaConsumer], offsets: LogOffsets) -> None:
         self._open_consumer = open_consumer
+        self._offsets = offsets
 
     async def read(self, topics: Sequence[str], partition: int) -> dict[str, CompactedPartition]:
         """The given partition of each topic (names on the cluster). Raises MemoryUnreadableError."""
         tps = [TopicPartition(topic, partition) for topic in topics]
+        told = f"{', '.join(topics)}, partition {partition}"
         consumer = self._open_consumer(isolation_level="read_committed", auto_offset_reset="earliest")
         try:
             async with asyncio.timeout(READ_TIMEOUT_S):
                 await consumer.start()
-                return await _read_to_end(consumer, tps)
-        except (TimeoutError, KafkaError, OSError) as error:
-            raise MemoryUnreadableError(f"{', '.join(topics)}, partition {partition}: {error!r}") from error
+                ends = await self._offsets.ends([TP(tp.topic, tp.partition) for tp in tps])
+                return await _read_to_end(consumer, {tp: ends[TP(tp.topic, tp.partition)] for tp in tps})
+        except TimeoutError as error:
+            raise MemoryUnreadableError(f"{told}: not read to the end, a transaction may be open there") from error
+        except (KafkaError, OSError) as error:
+            raise MemoryUnreadableError(f"{told}: {error!r}") from error
         finally:
             await consumer.stop()
 
 
-async def _read_to_end(consumer: AIOKafkaConsumer, tps: list[TopicPartition]) -> dict[str, CompactedPartition]:
+async def _read_to_end(consumer: AIOKafkaConsumer, ends: Mapping[TopicPartition, int]) -> dict[str, CompactedPartition]:
+    tps = list(ends)
     firsts = await consumer.beginning_offsets(tps)
-    ends = await consumer.end_offsets(tps)
     consumer.assign(tps)
     for tp in tps:
         consumer.seek(tp, firsts[tp])

@@ -1,11 +1,11 @@
-"""Ends a worker that is alive and stuck, so that its partitions move.
+"""Ends a worker that is alive and stuck, so that its partitions move, or whose topics have got other partitions.
 
 A consumer can stand still after a broker's restart while its heartbeats go on. So the log's ends are asked for over a
 connection of our own, and compared with what was fed: an end that moves before a position that does not is a stall.
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from aiokafka.errors import KafkaError
 from faust.types import TP
@@ -23,14 +23,26 @@ class WorkerStuckError(Exception):
     """No progress for too long although there is work. The message names where."""
 
 
+class PartitionsChangedError(Exception):
+    """The topics have not the numbers of partitions any more that they had when the worker started: endpoints belong
+    to other partitions now. The message names topics and numbers."""
+
+
 class Watchdog:
-    """Looks every `every_s`; `watch` raises WorkerStuckError. While Kafka does not answer nothing counts as a stall."""
+    """Looks every `every_s`; `watch` raises WorkerStuckError, or PartitionsChangedError where `partitions`, by topic as
+    named on the cluster, are others now. While Kafka does not answer nothing counts as a stall."""
 
     def __init__(
-        self, assignments: Assignments, offsets: LogOffsets, stall_s: float, monotonic_s: Callable[[], float]
+        self,
+        assignments: Assignments,
+        offsets: LogOffsets,
+        partitions: Mapping[str, int],
+        stall_s: float,
+        monotonic_s: Callable[[], float],
     ) -> None:
         self._assignments = assignments
         self._offsets = offsets
+        self._partitions = partitions
         self._stall_s = stall_s
         self._monotonic_s = monotonic_s
         self._detector: StallDetector[TP] = StallDetector(stall_s)
@@ -47,18 +59,29 @@ class Watchdog:
         positions = self._positions()
         try:
             async with asyncio.timeout(timeout_s):
-                await self._offsets.check_answers()
+                counts = await self._offsets.partition_counts(self._partitions)
                 ends = await self._offsets.ends(positions.keys())
         except (TimeoutError, KafkaError):
             self._detector = StallDetector(self._stall_s)
             self._idle_since.clear()
             self._unassigned_since = None
             return
+        self._check_partitions(counts)
         stalled = self._detector.stalled(now_s, positions, ends)
         if stalled:
             raise WorkerStuckError("no progress on " + ", ".join(f"{tp.topic}/{tp.partition}" for tp in stalled))
         self._check_owners(now_s)
         self._check_assigned(now_s)
+
+    def _check_partitions(self, counts: Mapping[str, int]) -> None:
+        """A topic that is not told of is left to those that read it: metadata may be incomplete for a moment."""
+        changed = [
+            f"{topic} has {counts[topic]} partitions, and had {count}"
+            for topic, count in self._partitions.items()
+            if counts[topic] not in (0, count)
+        ]
+        if changed:
+            raise PartitionsChangedError("; ".join(changed))
 
     def _positions(self) -> dict[TP, int]:
         positions: dict[TP, int] = {}

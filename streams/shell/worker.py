@@ -17,6 +17,7 @@ from aiokafka.errors import (
 from streams.shell.assignment import Assignments
 from streams.shell.fault_points import FaultPoints, NoFaults
 from streams.shell.faust_app import Group, GroupOptions, build_app
+from streams.shell.inputs import INPUT_TOPICS
 from streams.shell.log_offsets import LogOffsets
 from streams.shell.memory_reader import MemoryReader
 from streams.shell.owner_ports import OwnerPorts
@@ -67,20 +68,25 @@ class Worker:
         self._metrics = metrics
         self.assignments = Assignments(options.names, self._make_owner, self._fail)
         self._app = build_app(Group(options.group, options.access, options.names, self.assignments))
-        self._memory = MemoryReader(partial(open_consumer, options.access))
         self._offsets = LogOffsets(partial(open_consumer, options.access))
+        self._memory = MemoryReader(partial(open_consumer, options.access), self._offsets)
         self._failure: asyncio.Future[None] | None = None
         self._observe()
 
     async def run(self, stop: asyncio.Event) -> None:
         """Work until `stop` is set, then give all partitions back.
 
-        Raises WorkerStuckError, SplitAssignmentError, KafkaError when Kafka cannot be reached at the start or the group
-        refuses us for good, and whatever a bug of ours raises.
+        Raises WorkerStuckError, PartitionsChangedError, SplitAssignmentError, KafkaError when Kafka is out of reach at
+        the start or the group refuses us for good, and whatever a bug of ours raises.
         """
         self._failure = asyncio.get_running_loop().create_future()
-        watchdog = Watchdog(self.assignments, self._offsets, self._options.stall_s, self._options.monotonic_s)
         await self._offsets.start()
+        partitions = await self._offsets.partition_counts(
+            [self._options.names.real(topic) for topic in (*INPUT_TOPICS, "controllers")]
+        )
+        watchdog = Watchdog(
+            self.assignments, self._offsets, partitions, self._options.stall_s, self._options.monotonic_s
+        )
         parts = {
             asyncio.create_task(self._run_app(), name="faust"),
             asyncio.create_task(self.assignments.idle_forever(), name="idle"),

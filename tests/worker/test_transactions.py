@@ -8,7 +8,8 @@ import pytest
 from aiokafka import ConsumerRecord, TopicPartition
 
 from streams.shell.fault_points import FaultPoint, NoFaults
-from streams.shell.memory_reader import MemoryReader
+from streams.shell.log_offsets import LogOffsets
+from streams.shell.memory_reader import CompactedPartition, MemoryReader
 from streams.shell.transactions import FencedError, OutgoingRecord, PartitionTransactions, TransactionFailedError
 from tests.worker.pipeline import Pipeline
 from wire.kafka import open_consumer, open_producer
@@ -118,7 +119,7 @@ async def test_memory_is_the_newest_committed_value_of_each_key(
         await broken.write([record(pipeline, b"uncommitted", b"b")])
     await broken.start()
     names = [pipeline.names.real(topic) for topic in ("controllers", "policies")]
-    memory = await MemoryReader(partial(open_consumer, pipeline.access)).read(names, 0)
+    memory = await read_memory(pipeline, names)
     await broken.close()
     assert newest(memory[names[0]].newest) == {b"a": b"new", b"b": b"kept"}
     assert memory[names[0]].next_offset == await end_of(pipeline, names[0])
@@ -127,6 +128,15 @@ async def test_memory_is_the_newest_committed_value_of_each_key(
 
 def newest(messages: dict[bytes, ConsumerRecord]) -> dict[bytes, bytes | None]:
     return {key: message.value for key, message in messages.items()}
+
+
+async def read_memory(pipeline: Pipeline, names: list[str]) -> dict[str, CompactedPartition]:
+    offsets = LogOffsets(partial(open_consumer, pipeline.access))
+    await offsets.start()
+    try:
+        return await MemoryReader(partial(open_consumer, pipeline.access), offsets).read(names, 0)
+    finally:
+        await offsets.stop()
 
 
 async def end_of(pipeline: Pipeline, topic: str) -> int:

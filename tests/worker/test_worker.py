@@ -8,13 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from headrace.broker import EmbeddedBroker
 from headrace.clock import Clock
 from records.decisions import ScalingDecision
 from records.enums import MetricName
 from records.policy import EndpointPolicy, Metric, ScaleTargetRef
 from streams.shell.fault_points import FaultPoint
-from tests.conftest import BrokerFactory
 from tests.worker.pipeline import Pipeline, WorkerProcess, broken_links, running, samples, targets
 from tests.worker.undisturbed import undisturbed_decisions
 from tests.worker.worker_process import WorkerSpec
@@ -117,25 +115,6 @@ async def test_killed_inside_transactions_and_restarted(pipeline: Pipeline, feed
         await assert_undisturbed(pipeline, feed.last_tick_s)
 
 
-async def test_three_workers_come_and_go(pipeline: Pipeline, feed: Feed, new_worker: NewWorker) -> None:
-    first, second, third = new_worker("first"), new_worker("second"), new_worker("third")
-    await feed.send(30)
-    async with running(first):
-        await pipeline.until_decided(ENDPOINTS, feed.last_tick_s)
-        async with running(second, third):
-            for _ in range(6):
-                await feed.send(10)
-                await asyncio.sleep(0.5)
-            await pipeline.until_decided(ENDPOINTS, feed.last_tick_s)
-            first.kill()
-            await feed.send(30)
-            await pipeline.until_decided(ENDPOINTS, feed.last_tick_s)
-            second.send_signal(signal.SIGTERM)
-            assert await second.ended() == 0, second.said
-            await feed.send(32)
-            await assert_undisturbed(pipeline, feed.last_tick_s)
-
-
 async def test_worker_that_slept_inside_a_transaction_is_fenced(
     pipeline: Pipeline, feed: Feed, new_worker: NewWorker
 ) -> None:
@@ -184,19 +163,3 @@ async def test_ticks_missed_in_a_long_outage_are_skipped_in_one_decision(
         assert sorted(plain + covered) == list(range(FIRST_S + 5, max(plain) + 1, 5))
         assert broken_links(decisions) == []
         assert signalled[endpoint] == list(range(FIRST_S + 5, signalled[endpoint][-1] + 1, 5))
-
-
-async def test_broker_killed_and_restarted_under_a_worker(broker_factory: BrokerFactory, tmp_path: Path) -> None:
-    broker: EmbeddedBroker = await asyncio.to_thread(broker_factory)
-    pipeline = Pipeline.unique(broker.bootstrap)
-    await pipeline.create()
-    await pipeline.send([policy(endpoint) for endpoint in ENDPOINTS], stamped_s=FIRST_S)
-    feed = Feed(pipeline)
-    async with running(worker_maker(pipeline, tmp_path)("worker")):
-        await feed.send(30)
-        await pipeline.until_decided(ENDPOINTS, feed.last_tick_s)
-        await feed.send(30)
-        await asyncio.to_thread(broker.kill)
-        await asyncio.to_thread(broker.restart)
-        await feed.send(32)
-        await assert_undisturbed(pipeline, feed.last_tick_s)
