@@ -1,7 +1,6 @@
 """Whole workers with the real controller on a real Kafka, disturbed in every way: what they decide must equal what
 one undisturbed controller decides from the same log."""
 
-import asyncio
 import signal
 from collections.abc import Callable
 from pathlib import Path
