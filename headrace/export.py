@@ -270,13 +270,15 @@ def counted_in_lines(memory: ControllerMemory, again: Sequence[Logged]) -> Contr
 
 
 def _counted(source: SourceMemory, offsets: Sequence[int]) -> SourceMemory:
+    """All lines of a message count as the last of them."""
     changes = tuple(
         SkewChange(
-            offset=sum(offset < change.offset for offset in offsets),
+            offset=sum(offset <= change.offset for offset in offsets) - (change.offset in offsets),
             shift_s=change.shift_s,
             quarantined=change.quarantined,
             skew_s=change.skew_s,
             since_s=change.since_s,
+            row=change.row,
         )
         for change in source.changes
     )

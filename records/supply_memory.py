@@ -13,7 +13,7 @@ class ReplicaMemory(msgspec.Struct, frozen=True, kw_only=True):
     `at_s` and `seq` are those of the newest ReplicaChanged applied. `requested_s` is when this epoch's start began,
     null once it was ready or where that is not known; `failures` counts starts that failed since the last `ready`,
     once an epoch, `failed` tells whether this epoch is among them. `restarted_s` is when the epoch last changed.
-    `heard_s` is the second of the newest sample, null while that lies in the last window or where none ever came.
+    `heard_s` is the second of the newest sample, null while the windows show it or where none ever came.
     `inferred`: no ReplicaChanged named it, it is known from its samples alone.
     """
 
@@ -44,13 +44,15 @@ class TargetMemory(msgspec.Struct, frozen=True, kw_only=True):
 
 class SkewChange(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
     """From the sample at `offset` of telemetry.requests on (received at `since_s`), a source's seconds are moved back
-    by `shift_s`, and its values are suspect where `quarantined`. `skew_s` is the median offset that said so."""
+    by `shift_s`, and its values are suspect where `quarantined`. `skew_s` is the median offset that said so. In a frame
+    with several samples of the source, `row` of them came before that one."""
 
     offset: Natural
     shift_s: int
     quarantined: bool
     skew_s: float
     since_s: float
+    row: Natural = 0
 
 
 class SourceMemory(msgspec.Struct, frozen=True, kw_only=True):

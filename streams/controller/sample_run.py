@@ -13,7 +13,16 @@ from streams.controller.sample_intake import SampleIntake
 from streams.endpoints.effects import Count, Counts
 from streams.endpoints.endpoint_state import NEVER_S, EndpointState
 from streams.endpoints.intake import CHANGES_MAX, OFF_SOURCES_MAX
-from streams.endpoints.skew import SkewBook, SourceKey, SourceState, is_same, is_well, judge, source_key
+from streams.endpoints.skew import (
+    SampleMoment,
+    SkewBook,
+    SourceKey,
+    SourceState,
+    is_same,
+    is_well,
+    judge,
+    source_key,
+)
 from streams.endpoints.ticks import AHEAD_MAX_S, TICK_S
 from streams.windows.columns import SampleColumns, SeriesIdentity
 
@@ -132,6 +141,7 @@ class SampleDoor:
         if not watched.any():
             return columns.at_s, trusted
         at_s = columns.at_s.copy()
+        followed = _Followed()
         for element in np.flatnonzero(watched).tolist():
             row = int(rows[element])
             state = states[columns.endpoint_code[row]]
@@ -140,8 +150,8 @@ class SampleDoor:
                 spread = self.book.follow(int(sources.code[element]), float(skew_s[row]), float(received_s[element]))
             if state is not None:
                 identity = columns.series[columns.series_code[row]]
-                sample = _Sample(int(run.offsets[row]), float(received_s[element]), spread)
-                shift_s, trusted[element] = _shift(state, identity, sample)
+                moment = followed.moment(int(sources.code[element]), int(run.offsets[row]), float(received_s[element]))
+                shift_s, trusted[element] = _shift(state, identity, moment, spread)
                 at_s[row] -= shift_s
         return at_s, trusted
 
@@ -153,23 +163,33 @@ class SampleDoor:
         return np.array([(identity[0], *source_key(identity)) in watched for identity in columns.series], np.bool_)
 
 
-@dataclass(frozen=True, slots=True)
-class _Sample:
-    offset: int
-    received_s: float
-    spread: tuple[float, float] | None
+class _Followed:
+    """The samples of each source that were looked at, by message. A frame's are all of one run, and of a source all or
+    none are looked at."""
+
+    def __init__(self) -> None:
+        self._seen: dict[int, tuple[int, int]] = {}
+        """By source: its newest offset, and how many samples it had there."""
+
+    def moment(self, source: int, offset: int, received_s: float) -> SampleMoment:
+        known = self._seen.get(source)
+        row = known[1] if known is not None and known[0] == offset else 0
+        self._seen[source] = offset, row + 1
+        return SampleMoment(offset, row, received_s)
 
 
-def _shift(state: EndpointState, identity: SeriesIdentity, sample: _Sample) -> tuple[int, bool]:
+def _shift(
+    state: EndpointState, identity: SeriesIdentity, sample: SampleMoment, spread: tuple[float, float] | None
+) -> tuple[int, bool]:
     """By how much a sample's clock is off, and whether it may be trusted; a change is remembered."""
     key = source_key(identity)
     known = state.sources.states.get(key)
     if not state.is_new(REQUESTS, sample.offset):
-        held = known.at(sample.offset) if known is not None else None
+        held = known.at(sample.offset, sample.row) if known is not None else None
     else:
         held = known.changes[-1] if known is not None and known.changes else None
-        if sample.spread is not None:
-            now = judge(held, sample.spread, sample.offset, sample.received_s)
+        if spread is not None:
+            now = judge(held, spread, sample)
             if not is_well(now) if held is None else not is_same(now, held):
                 held = _remember(state, key, now) or held
     return (0, True) if held is None else (held.shift_s, not held.quarantined)

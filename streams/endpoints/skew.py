@@ -24,6 +24,8 @@ OFF_S = 5.0
 STEADY_IQR_S = 2.0
 DRIFT_S = 1.0
 """A correction stays while the median is this near, so that no two seconds fall into one."""
+LAST_ROW = 2**62
+"""After all samples of a message."""
 KEPT_S = 420.0
 """Changes are remembered as long as a rebuild can read samples from before them."""
 
@@ -37,19 +39,28 @@ def source_key(identity: SeriesIdentity) -> SourceKey:
     return replica, source, replica if reporter is None else reporter
 
 
+@dataclass(frozen=True, slots=True)
+class SampleMoment:
+    """Where in the log a sample stands, `row` of its source's before it in the message; and its receipt, UNIX s."""
+
+    offset: int
+    row: int
+    received_s: float
+
+
 @dataclass(slots=True)
 class SourceState:
-    """A source that was off, or late; `changes` rise in offset."""
+    """A source that was off, or late; `changes` rise in offset and row."""
 
     changes: list[SkewChange] = field(default_factory=list)
     late: int = 0
     late_s: int | None = None
 
-    def at(self, offset: int) -> SkewChange | None:
-        """What holds for the sample at `offset`."""
+    def at(self, offset: int, row: int = LAST_ROW) -> SkewChange | None:
+        """What holds for the sample at `offset`, before which the source has `row` others in its message."""
         held = None
         for change in self.changes:
-            if change.offset > offset:
+            if (change.offset, change.row) > (offset, row):
                 break
             held = change
         return held
@@ -263,9 +274,9 @@ def quantile(ordered: Sequence[float], fraction: float) -> float:
     return ordered[low] + (ordered[high] - ordered[low]) * (place - low)
 
 
-def judge(held: SkewChange | None, spread: tuple[float, float], offset: int, received_s: float) -> SkewChange:
-    """What follows from a source's median and interquartile range; equal to `held` but for its beginning where
-    nothing changed."""
+def judge(held: SkewChange | None, spread: tuple[float, float], sample: SampleMoment) -> SkewChange:
+    """What follows from a source's median and interquartile range as of a sample; equal to `held` but for its beginning
+    where nothing changed."""
     median, iqr = spread
     shift_s, quarantined = 0, False
     if abs(median) > OFF_S:
@@ -275,5 +286,10 @@ def judge(held: SkewChange | None, spread: tuple[float, float], offset: int, rec
         else:
             quarantined = True
     return SkewChange(
-        offset=offset, shift_s=shift_s, quarantined=quarantined, skew_s=round(median, 3), since_s=received_s
+        offset=sample.offset,
+        shift_s=shift_s,
+        quarantined=quarantined,
+        skew_s=round(median, 3),
+        since_s=sample.received_s,
+        row=sample.row,
     )
