@@ -211,7 +211,13 @@ class TickReading:
         heard = _heard(grid)
         state.supply.infer(heard, frozenset(grid.quarantined))
         state.supply.forget_gone(heard, self.tick - state.span_s)
-        state.note_heard({name: last for name, (_, _, last) in heard.items()}, self.tick)
+        # What a quarantined source says does not count; that it speaks does.
+        spoken = _heard(self._all_sources()) if self.quarantined else heard
+        state.note_heard({name: last for name, (_, _, last) in spoken.items()}, self.tick)
+
+    def _all_sources(self) -> Grid:
+        requests, tick = self._window.requests, self.tick
+        return requests.grid(self.state.endpoint, tick - self.state.span_s, tick)
 
     def _views(self) -> Views:
         if not self.near.has_routers:
