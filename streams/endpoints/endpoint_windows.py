@@ -83,10 +83,15 @@ class EndpointWindows:
 
     def keep(self, state: EndpointState) -> None:
         """Give up what no tick from the next one on reads, and what is from before the windows began anew: a mean is
-        taken over the observed seconds alone, so seconds before them may not add to it."""
+        taken over the observed seconds alone, so seconds before them may not add to it.
+
+        Where samples from the future moved the floor beyond that before the first tick, it is remembered: what was left
+        out then is left out by the next owner too.
+        """
         if state.needed_from_s is not None:
             first_s = max(state.needed_from_s, state.kept_from_s)
-            self._of[state.endpoint].requests.keep_from(state.endpoint, first_s)
+            floor_s = self._of[state.endpoint].requests.keep_from(state.endpoint, first_s)
+            state.kept_from_s = floor_s if floor_s > first_s else state.kept_from_s
 
     def close(self, endpoint: str) -> None:
         known = self._of.pop(endpoint, None)

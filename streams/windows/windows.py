@@ -99,9 +99,9 @@ class Windows:
             new_epochs=tuple(new_epochs),
         )
 
-    def keep_from(self, endpoint: str, first_s: int) -> None:
+    def keep_from(self, endpoint: str, first_s: int) -> int:
         """Say that no window will be read that begins before `first_s`: what is older is given up, and from now on the
-        floor moves with these calls alone. It never goes back."""
+        floor moves with these calls alone. It never goes back; it is returned."""
         known = self._table.endpoint(endpoint)
         table = self._table
         table.pinned[known.code] = True
@@ -111,6 +111,7 @@ class Windows:
             due = columns.at_s[selected] >= floor_s
             self._write(columns, selected[due], rows[due], columns.at_s[selected[due]])
         self._free_ended(known)
+        return floor_s
 
     def grid(self, endpoint: str, first_s: int, end_s: int, quarantined: frozenset[SourceName] = NO_SOURCES) -> Grid:
         """The endpoint's seconds `[first_s, end_s)`; `quarantined` sources are read as if they were silent.
