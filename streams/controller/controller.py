@@ -189,7 +189,7 @@ class PartitionController:
         """The end of a replay: ticks up to `last_tick`, else up to the processing time, run with what is there."""
         effects = [] if self._rebuild is None else self._end_rebuild(self._rebuild)
         if last_tick is None:
-            last_tick = tick_at_or_before(self._processed_s)
+            last_tick = tick_at_or_before(self.processed_s or 0.0)
         due = []
         for state in self._registry.states.values():
             while state.next_tick is not None and state.next_tick <= last_tick:
