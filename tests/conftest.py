@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from headrace.broker import EmbeddedBroker
+from tests.oracle.summary import OracleSummary
 
 QUICK_GROUPS = {"group.min.session.timeout.ms": "1000", "group.max.session.timeout.ms": "240000"}
 """Consumer groups may miss a dead member after a second, not six: many die in tests. Long sessions are refused."""
@@ -107,5 +108,8 @@ class _SkipsFail:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    if os.environ.get("CI") == "true" and not hasattr(config, "workerinput"):
+    if hasattr(config, "workerinput"):
+        return
+    config.pluginmanager.register(OracleSummary())
+    if os.environ.get("CI") == "true":
         config.pluginmanager.register(_SkipsFail())

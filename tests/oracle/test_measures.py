@@ -1,0 +1,19 @@
+"""Histograms of differing bounds, gateways, and replicas that come and go."""
+
+import pytest
+
+from tests.oracle.agreement import Sizes, assert_agreement
+from tests.oracle.plans import Disorder
+
+OFTEN = (Disorder.BOUNDS, Disorder.GATEWAY, Disorder.CHANGES)
+
+
+@pytest.mark.parametrize("seed", range(5), ids=lambda seed: f"measures-{seed}")
+def test_engine_and_oracle_agree(request: pytest.FixtureRequest, seed: int) -> None:
+    assert_agreement(request, OFTEN, Sizes(), 100)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(1000, 1010), ids=lambda seed: f"measures-{seed}")
+def test_engine_and_oracle_agree_on_longer_logs(request: pytest.FixtureRequest, seed: int) -> None:
+    assert_agreement(request, OFTEN, Sizes(seconds=40, replicas=3), 300)

@@ -1,0 +1,19 @@
+"""Workers that die, at any point and with some ticks uncommitted, under a log of records and frames."""
+
+import pytest
+
+from tests.oracle.agreement import Sizes, assert_agreement
+from tests.oracle.plans import Disorder
+
+OFTEN = (Disorder.RESTART, Disorder.FRAMES, Disorder.EPOCHS)
+
+
+@pytest.mark.parametrize("seed", range(5), ids=lambda seed: f"restarts-{seed}")
+def test_engine_and_oracle_agree(request: pytest.FixtureRequest, seed: int) -> None:
+    assert_agreement(request, OFTEN, Sizes(), 100)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(1000, 1010), ids=lambda seed: f"restarts-{seed}")
+def test_engine_and_oracle_agree_on_longer_logs(request: pytest.FixtureRequest, seed: int) -> None:
+    assert_agreement(request, OFTEN, Sizes(seconds=40, replicas=3), 300)
