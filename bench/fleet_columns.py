@@ -7,11 +7,14 @@ would have all its values suspect, and nothing be decided on them.
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from records.enums import Source
-from streams.windows.buckets import BUCKET, Buckets, set_column
+from streams.windows.buckets import BUCKET, set_column
 from streams.windows.columns import SampleColumns
 from streams.windows.identities import Identities
+
+Numbers = NDArray[np.float64] | NDArray[np.int64]
 
 EPOCH = "6f1c2b34-9d5e-4a70-8f21/0"
 
@@ -31,28 +34,41 @@ class FleetColumns:
             for endpoint in self.endpoints
             for number in range(self.replicas)
         )
-        self._inside = np.zeros(len(self._identities))
+        self._numbers = FleetNumbers(self._chance, len(self._identities))
 
     def of_second(self, at_s: int) -> SampleColumns:
         """The next second: its samples were received up to half a second after it ended."""
         size = len(self._identities)
+        buckets = np.zeros(size, BUCKET)
+        buckets["seq"] = at_s
+        for name, values in self._numbers.of_next_second().items():
+            set_column(buckets, name, values)
         return SampleColumns(
             identities=self._identities,
             at_s=np.full(size, at_s, np.int64),
             received_s=np.sort(at_s + 1 + self._chance.random(size) / 2),
-            buckets=self._buckets(size, at_s),
+            buckets=buckets,
             histograms={},
         )
 
-    def _buckets(self, size: int, at_s: int) -> Buckets:
-        chance = self._chance
+
+class FleetNumbers:
+    """What `size` replicas have to report of their seconds, one after the other."""
+
+    def __init__(self, chance: np.random.Generator, size: int) -> None:
+        self._chance, self._size = chance, size
+        self._inside = np.zeros(size)
+
+    def of_next_second(self) -> dict[str, Numbers]:
+        """Scalar fields by name, (size,) each."""
+        chance, size = self._chance, self._size
         arrivals = chance.integers(0, 20, size)
         there = self._inside + arrivals
         completions = np.round(there * (0.4 + 0.3 * chance.random(size)))
         self._inside = there - completions
         waiting = np.round(self._inside * 0.3 * chance.random(size), 2)
         running = self._inside - waiting
-        known = {
+        return {
             "arrivals": arrivals,
             "completions": completions,
             "running": running,
@@ -70,8 +86,3 @@ class FleetColumns:
             "cpu": np.round(chance.random(size), 3),
             "streamed_fraction": np.ones(size),
         }
-        buckets = np.zeros(size, BUCKET)
-        buckets["seq"] = at_s
-        for name, values in known.items():
-            set_column(buckets, name, values)
-        return buckets

@@ -81,9 +81,9 @@ class Telemetry:
 async def _measure_full(seconds: int) -> dict[str, float]:
     telemetry = Telemetry.of(seconds)
     async with line(policies_stamped_s=telemetry.first_s) as kafka:
-        startup_cpu_s = await _startup_cpu_s(kafka, telemetry.clock)
+        startup_s = await startup_cpu_s(kafka, telemetry.clock)
         sent = await send_all(kafka.access, Fleet().samples(telemetry.first_s, seconds, REPLICAS, full=True))
-        return await _measure_worker(kafka, telemetry, sent, startup_cpu_s)
+        return await measure_worker(kafka, telemetry, sent, startup_s)
 
 
 async def _measure_pair(seconds: int, *, peer_first: bool) -> dict[str, float]:
@@ -91,14 +91,14 @@ async def _measure_pair(seconds: int, *, peer_first: bool) -> dict[str, float]:
     telemetry = Telemetry.of(seconds)
     sums = ExactSums(telemetry.first_s, seconds)
     async with line(policies_stamped_s=telemetry.first_s) as kafka:
-        startup_cpu_s = await _startup_cpu_s(kafka, telemetry.clock)
+        startup_s = await startup_cpu_s(kafka, telemetry.clock)
         samples = Fleet().samples(telemetry.first_s, seconds, REPLICAS, full=False)
         sent = await send_all(kafka.access, sums.counted(samples))
         if peer_first:
             peer = await _measure_peer(kafka, sent[0], sums)
-            ours = await _measure_worker(kafka, telemetry, sent, startup_cpu_s)
+            ours = await measure_worker(kafka, telemetry, sent, startup_s)
         else:
-            ours = await _measure_worker(kafka, telemetry, sent, startup_cpu_s)
+            ours = await measure_worker(kafka, telemetry, sent, startup_s)
             peer = await _measure_peer(kafka, sent[0], sums)
         values = sums.check_decisions(await decisions_of_tick(kafka.access, telemetry.last_tick_s, WITHIN_S))
     return {**ours, **peer, "equal_values": values}
@@ -113,14 +113,16 @@ async def _measure_peer(kafka: Line, messages: int, sums: ExactSums) -> dict[str
     }
 
 
-async def _measure_worker(
-    kafka: Line, telemetry: Telemetry, sent: tuple[int, int], startup_cpu_s: float
+async def measure_worker(
+    kafka: Line, telemetry: Telemetry, sent: tuple[int, int], startup_s: float
 ) -> dict[str, float]:
+    """What the worker needs for the messages (their number, and their bytes) that are in the log; `startup_s` of CPU
+    time it needs without any."""
     messages, size = sent
     worker = WorkerProcess(kafka, telemetry.clock)
     try:
-        decisions = await until_decided(kafka.access, telemetry.last_tick_s, WITHIN_S)
-        cpu_s, resident_mb = worker.cpu_s - startup_cpu_s, worker.resident_mb
+        decisions = await until_decided(kafka.access, telemetry.last_tick_s, WITHIN_S, kafka.partitions)
+        cpu_s, resident_mb = worker.cpu_s - startup_s, worker.resident_mb
     finally:
         worker.end()
     return {
@@ -128,13 +130,14 @@ async def _measure_worker(
         "messages": messages,
         "bytes_per_message": size / messages,
         "cpu_s": cpu_s,
-        "startup_cpu_s": startup_cpu_s,
+        "startup_cpu_s": startup_s,
         "decisions": decisions,
         "resident_mb": resident_mb,
     }
 
 
-async def _startup_cpu_s(kafka: Line, clock: Clock) -> float:
+async def startup_cpu_s(kafka: Line, clock: Clock) -> float:
+    """CPU time of a worker until it is ready, on the empty log."""
     worker = WorkerProcess(kafka, clock)
     try:
         await worker.until_ready()

@@ -42,29 +42,30 @@ class Line:
     access: KafkaAccess
     folder: Path
     broker_pid: int
+    partitions: int = PARTITIONS
 
 
 @contextlib.asynccontextmanager
-async def line(policies_stamped_s: float | None = None) -> AsyncIterator[Line]:
+async def line(policies_stamped_s: float | None = None, partitions: int = PARTITIONS) -> AsyncIterator[Line]:
     """A broker with all topics, and a policy for each endpoint."""
     with tempfile.TemporaryDirectory(prefix="headrace-bench-") as folder:
         broker = EmbeddedBroker(Path(folder) / "broker")
         await asyncio.to_thread(broker.start)
         try:
             access = KafkaAccess(bootstrap=broker.bootstrap)
-            settings = TopicSettings(partitions=PARTITIONS, producer_timestamps=policies_stamped_s is not None)
+            settings = TopicSettings(partitions=partitions, producer_timestamps=policies_stamped_s is not None)
             await create_topics(access, NAMES, settings)
-            await _publish(access, policies_stamped_s)
-            yield Line(access, Path(folder), broker.pid)
+            await _publish(access, policies_stamped_s, partitions)
+            yield Line(access, Path(folder), broker.pid, partitions)
         finally:
             broker.kill()
 
 
-async def _publish(access: KafkaAccess, stamped_s: float | None) -> None:
+async def _publish(access: KafkaAccess, stamped_s: float | None, partitions: int) -> None:
     stamp_ms = None if stamped_s is None else int(stamped_s * 1000)
     async with open_producer(access) as producer:
         for endpoint in ENDPOINTS:
-            partition = partition_of(endpoint, PARTITIONS)
+            partition = partition_of(endpoint, partitions)
             await producer.send("policies", encode(_policy(endpoint)), endpoint.encode(), partition, stamp_ms)
 
 
@@ -216,9 +217,11 @@ class WorkerProcess:
 
 
 @contextlib.asynccontextmanager
-async def decisions_from_the_start(access: KafkaAccess) -> AsyncIterator[AIOKafkaConsumer]:
+async def decisions_from_the_start(
+    access: KafkaAccess, partitions: int = PARTITIONS
+) -> AsyncIterator[AIOKafkaConsumer]:
     async with open_consumer(access, fetch_max_wait_ms=100) as consumer:
-        consumer.assign([TopicPartition("decisions.scaling", number) for number in range(PARTITIONS)])
+        consumer.assign([TopicPartition("decisions.scaling", number) for number in range(partitions)])
         await consumer.seek_to_beginning()
         yield consumer
 
@@ -231,10 +234,10 @@ async def read_decisions(consumer: AIOKafkaConsumer) -> list[tuple[ScalingDecisi
     return [(msgspec.json.decode(message.value, type=ScalingDecision), now_s) for message in messages]
 
 
-async def until_decided(access: KafkaAccess, last_tick_s: int, within_s: float) -> int:
+async def until_decided(access: KafkaAccess, last_tick_s: int, within_s: float, partitions: int = PARTITIONS) -> int:
     """Wait for the last tick of every endpoint; how many decisions there are. Raises TimeoutError."""
     waiting, count = set(ENDPOINTS), 0
-    async with asyncio.timeout(within_s), decisions_from_the_start(access) as consumer:
+    async with asyncio.timeout(within_s), decisions_from_the_start(access, partitions) as consumer:
         while waiting:
             found = await read_decisions(consumer)
             count += len(found)
