@@ -34,7 +34,7 @@ class HistogramBlocks:
 
     def merged(self, count: int) -> MergedHistogram | None:
         """That of the last `count` blocks; null where their bounds differ."""
-        filled = [block for block in self.blocks[-count:] if block.bounds]
+        filled = [block for block in self.blocks[-count:] if block is not EMPTY]
         if not filled:
             return EMPTY
         bounds = filled[0].bounds

@@ -47,6 +47,9 @@ class Quantile:
 
 
 EMPTY = MergedHistogram((), np.zeros(1))
+ROUNDING = 1e-9
+"""Counts that were spread add up to a little more or less than whole numbers: what lies this share of all values above
+a bucket's end is at its end. Else the next value may be a dozen empty buckets further on."""
 
 
 def merge(parts: Sequence[MergedHistogram]) -> MergedHistogram:
@@ -78,7 +81,7 @@ def merge(parts: Sequence[MergedHistogram]) -> MergedHistogram:
 
 def quantile(histogram: MergedHistogram, fraction: float) -> Quantile | None:
     """The value below which `fraction` (0..1) of the counted values lie, by linear interpolation inside its bucket
-    (as Prometheus' histogram_quantile); None where nothing was counted.
+    (as Prometheus' histogram_quantile); None where nothing was counted, or only by histograms without bounds.
 
     The first bucket reaches down to 0, or is its bound alone where that is not above 0.
     """
@@ -89,14 +92,14 @@ def quantile(histogram: MergedHistogram, fraction: float) -> Quantile | None:
     cumulative = np.cumsum(histogram.counts)
     if not cumulative[-1]:
         return None
-    rank = fraction * float(cumulative[-1])
-    bucket = max(int(np.searchsorted(cumulative, rank, side="left")), int(np.flatnonzero(histogram.counts)[0]))
+    rank, slack = fraction * float(cumulative[-1]), ROUNDING * float(cumulative[-1])
+    bucket = max(int(np.searchsorted(cumulative, rank - slack, side="left")), int(np.flatnonzero(histogram.counts)[0]))
     bounds = histogram.bounds
     if bucket >= len(bounds):
-        return Quantile(bounds[-1] if bounds else float("inf"), float("inf"))
+        return Quantile(bounds[-1], float("inf")) if bounds else None
     lower, upper = float(_edges(bounds)[bucket]), bounds[bucket]
     before = float(cumulative[bucket - 1]) if bucket else 0.0
-    share = (rank - before) / float(histogram.counts[bucket])
+    share = min(1.0, (rank - before) / float(histogram.counts[bucket]))
     width = upper - lower if histogram.widths is None else float(histogram.widths[bucket])
     return Quantile(lower + (upper - lower) * share, width)
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.oracle.agreement import disagreements
-from tests.oracle.model.log import ENGINE, Entry, Message, Policy, Sample
+from tests.oracle.model.log import ENGINE, Entry, Histogram, Message, Policy, Sample
 from tests.oracle.plans import METRICS, Case
 
 IN_FLIGHT = METRICS[0]
@@ -92,6 +92,20 @@ KEPT = (
             read(1227.25, said(1223), said(1218, source="router", reporter="gw")),
         ),
         policy=Policy("chat", (IN_FLIGHT,), up_s=5, down_s=30, patience_s=8),
+    ),
+    # One request was turned away, and would have been in flight for 114 ms: a histogram without bounds has a mean.
+    Kept(
+        "a_histogram_without_bounds",
+        (
+            read(
+                1595.5,
+                said(
+                    1594,
+                    scalars={**BUSY, "rejections": 1},
+                    histograms={"e2e_ms": Histogram((), (1,), Fraction(114))},
+                ),
+            ),
+        ),
     ),
     # received:  1151  |killed  the input ends
     # says:      1137  |

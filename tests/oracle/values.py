@@ -19,10 +19,9 @@ BOUNDS = (
     _bounds(50, 200, 800),
     _bounds(100, 200, 400, 1600),
     _bounds(30, 300),
-    _bounds(
-        200,
-    ),
+    _bounds(200),
     _bounds(0, 80, 200),
+    _bounds(),
 )
 
 

@@ -37,7 +37,7 @@ def test_a_quantile_is_off_by_its_width_at_most(
     found = quantile(merged, fraction)
     assert merged.total == pytest.approx(len(values))
     if found is None:
-        assert not values
+        assert not values or not merged.bounds
         return
     true = values[max(0, ceil(fraction * len(values) - 1e-9) - 1)]
     assert abs(found.value - true) <= found.width + 1e-6
@@ -74,11 +74,36 @@ def test_interpolates_inside_the_bucket(
     assert (found.value, found.width) == (value, width)
 
 
-@pytest.mark.parametrize(("bounds", "value"), [((10.0, 20.0), 20.0), ((), inf)])
-def test_above_the_last_bound_that_bound_is_all_that_is_known(bounds: tuple[float, ...], value: float) -> None:
-    found = quantile(of(bounds, *[0.0] * len(bounds), 3.0), 0.5)
+def test_above_the_last_bound_that_bound_is_all_that_is_known() -> None:
+    found = quantile(of((10.0, 20.0), 0, 0, 3), 0.5)
     assert found is not None
-    assert (found.value, found.width) == (value, inf)
+    assert (found.value, found.width) == (20.0, inf)
+
+
+def test_of_values_without_any_bound_nothing_is_known() -> None:
+    assert quantile(of((), 3), 0.5) is None
+
+
+@pytest.mark.parametrize(
+    ("parts", "value"),
+    [
+        # The third of six: two are in (100, 200], the one in (30, 300] is spread over four buckets that end there.
+        ([of((100.0, 200.0, 400.0, 1600.0), 0, 2, 0, 2, 1), of((30.0, 300.0), 0, 1, 0)], 300.0),
+        # The fourth of eight, spread up to 200; the others are above all bounds.
+        (
+            [
+                of((100.0, 200.0, 400.0, 1600.0), 0, 1, 0, 0, 0),
+                of((0.0, 80.0, 200.0), 0, 1, 1, 3),
+                of((200.0,), 1, 1),
+            ],
+            200.0,
+        ),
+    ],
+)
+def test_rounding_moves_no_quantile_over_empty_buckets(parts: list[MergedHistogram], value: float) -> None:
+    found = quantile(merge(parts), 0.5)
+    assert found is not None
+    assert found.value == pytest.approx(value)
 
 
 def test_of_nothing_there_is_no_quantile_and_no_mean() -> None:
