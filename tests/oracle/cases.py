@@ -127,7 +127,7 @@ class _Maker:
         rng = self.rng
         restart = rng.randint(first, max(first, last)) if self.has(Disorder.EPOCHS) and rng.random() < 0.8 else None
         overlap = rng.choice((0, 0, 1, 4))
-        share = rng.choice((1.0, 0.95, 0.8, 0.5))
+        share = rng.choice((1.0, 1.0, 1.0, 0.95, 0.8, 0.5))
         for second in range(first, last):
             epochs = ["1" if restart is None or second < restart else "2"]
             if restart is not None and restart <= second < restart + overlap:
