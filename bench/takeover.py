@@ -17,7 +17,7 @@ from wire.kafka import open_consumer, open_producer, partition_of
 WORKERS = 3
 SESSION_S = 6
 """The least that Kafka takes by default."""
-KILLS, KILLS_SHORT = 5, 1
+KILLS, KILLS_SHORT = 3, 1
 CALM_S = 7.0
 """Before each kill: until every endpoint has ticked under the owners that it has now."""
 IN_FLIGHT_S = 0.25

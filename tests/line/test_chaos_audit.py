@@ -36,6 +36,7 @@ def _decision(endpoint: str, number: int) -> Decision:
         "previous_id": f"{endpoint}{number - 1}" if number else None,
         "action": "scale_up",
         "reason": "metric",
+        "current": 1,
         "desired": number,
         "skipped": None,
     }
@@ -111,6 +112,15 @@ def test_holds_that_say_what_they_lack_are_counted() -> None:
     copy = Copy()
     copy.hold(3, "insufficient_evidence")
     assert compare(copy.told(), Copy().told(), LAST_TICK_S) == {"a": 1}
+
+
+def test_the_same_for_another_reason_counts_where_ticks_were_held_before() -> None:
+    copy = Copy()
+    copy.decisions["a"][4]["reason"] = "target_changed"
+    with pytest.raises(AssertionError):
+        compare(copy.told(), Copy().told(), LAST_TICK_S)
+    copy.hold(2, "unknown")
+    assert compare(copy.told(), Copy().told(), LAST_TICK_S) == {"a": 2}
 
 
 def test_skipped_ticks_are_counted_each() -> None:

@@ -41,6 +41,29 @@ def random_line(seed: int, seconds: int) -> Line:
     return line
 
 
+def bursting_line(seed: int, seconds: int) -> Line:
+    """A random line whose samples of an endpoint are held back now and then, and come all at once: nobody can tell the
+    clocks of their sources then."""
+    rng = random.Random(seed)
+    arrivals = [
+        (one.received_s, number, one.topic, one.record)
+        for number, one in enumerate(random_line(seed, seconds).arrivals)
+    ]
+    for _ in range(rng.randint(1, 4)):
+        endpoint, begin_s = rng.choice(ENDPOINTS), START_S + rng.randint(0, seconds)
+        end_s = begin_s + rng.randint(10, 50)
+        arrivals = [
+            (end_s + number / 1e6, number, topic, record)
+            if topic == REQUESTS and record.endpoint == endpoint and begin_s <= received_s < end_s
+            else (received_s, number, topic, record)
+            for received_s, number, topic, record in arrivals
+        ]
+    line = Line()
+    for received_s, _, topic, record in sorted(arrivals, key=lambda arrival: arrival[:2]):
+        line.add(topic, record, received_s)
+    return line
+
+
 def _endpoint(rng: random.Random, endpoint: str, seconds: int, arrivals: Arrivals) -> None:
     for index in range(rng.randint(1, 3)):
         _replica(rng, endpoint, f"{endpoint}-{index}", seconds, arrivals)
