@@ -75,25 +75,26 @@ class SampleIntake:
         """Of the samples at `rows`, rising, those that are taken."""
         if not len(rows):
             return Admitted(columns, rows, 0, 0)
-        period = (columns.received_s[rows] // PERIOD_S).astype(np.int64)
-        if self._is_known(columns, rows, period):
+        if rows is columns.identities.all_rows and self._is_known(columns):
             return Admitted(columns, rows, 0, 0)
+        period = (columns.received_s[rows] // PERIOD_S).astype(np.int64)
         kept = [self._series(columns, rows[part], int(period[part.start])) for part in _constant(period)]
         taken = np.concatenate(kept) if len(kept) > 1 else kept[0]
         if len(taken) == len(rows):
             taken = rows
         admitted, histograms = self._bounds(columns, taken)
-        if taken is columns.identities.all_rows and not histograms and period[0] == period[-1]:
+        if taken is columns.identities.all_rows and not histograms and (period == period[0]).all():
             self._remember(columns, int(period[0]))
         return Admitted(admitted, taken, len(rows) - len(taken), histograms)
 
-    def _is_known(self, columns: SampleColumns, rows: Ints, period: Ints) -> bool:
+    def _is_known(self, columns: SampleColumns) -> bool:
         """Whether the same samples' names and bounds were all admitted in this period, in which every endpoint still
         is: asking again would change nothing."""
         known = self._known.get(columns.identities)
-        if known is None or known.turns != self._turns or rows is not columns.identities.all_rows:
+        if known is None or known.turns != self._turns:
             return False
-        if (period != known.period).any():
+        begins_s = known.period * PERIOD_S
+        if columns.received_s.min() < begins_s or columns.received_s.max() >= begins_s + PERIOD_S:
             return False
         return all(
             (name, group.bounds) in known.bounds for name, groups in columns.histograms.items() for group in groups

@@ -102,23 +102,31 @@ class SampleDoor:
         columns = run.rows
         if not isinstance(columns, SampleColumns):
             raise TypeError(f"RequestSamples come as SampleColumns, got {type(columns).__name__}")
-        code = columns.endpoint_code
-        restored = [0 if state is None else state.restored.get(REQUESTS, 0) for state in states]
-        chosen = (run.offsets < np.array(restored, np.int64)[code]) == again
         skew_s = columns.at_s + 1 - run.received_s
-        ahead = chosen & (skew_s > AHEAD_MAX_S)
-        known = np.array([state is not None for state in states], np.bool_)[code]
-        if not again:
-            self._count_left_out(columns, known, ahead)
-        kept = chosen & ~ahead & known
-        rows = columns.identities.all_rows if kept.all() else np.flatnonzero(kept)
-        admitted = self.intake.admit(columns, rows)
-        columns, rows = admitted.columns, admitted.rows
+        admitted = self.intake.admit(columns, self._rows(run, columns, states, skew_s, again=again))
+        columns, rows, code = admitted.columns, admitted.rows, columns.endpoint_code
         if not again:
             admitted.count(self.counts)
         at_s, trusted = self._correct(run, columns, states, rows, skew_s)
         end_s = np.where(trusted, at_s[rows] + 1.0, NEVER_S)
         return SampleRun(columns.at(at_s), columns.at_s, run.offsets, states, rows, code[rows].astype(np.int64), end_s)
+
+    def _rows(
+        self, run: Run, columns: SampleColumns, states: Sequence[EndpointState | None], skew_s: Floats, *, again: bool
+    ) -> Ints:
+        """The rows of endpoints with a policy that are not too far ahead; of those that were read before this process
+        was born, or of the others."""
+        restored = [0 if state is None else state.restored.get(REQUESTS, 0) for state in states]
+        is_ahead = skew_s > AHEAD_MAX_S
+        if not again and run.offsets[0] >= max(restored) and None not in states and not is_ahead.any():
+            return columns.identities.all_rows
+        chosen = (run.offsets < np.array(restored, np.int64)[columns.endpoint_code]) == again
+        ahead = chosen & is_ahead
+        known = np.array([state is not None for state in states], np.bool_)[columns.endpoint_code]
+        if not again:
+            self._count_left_out(columns, known, ahead)
+        kept = chosen & ~ahead & known
+        return columns.identities.all_rows if kept.all() else np.flatnonzero(kept)
 
     def _count_left_out(self, columns: SampleColumns, known: Mask, ahead: Mask) -> None:
         self.counts.add(Count.TOO_FAR_AHEAD, int(np.count_nonzero(ahead & known)))

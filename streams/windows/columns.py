@@ -5,6 +5,7 @@ Scalars are packed at once as the windows store them, one bucket a sample; ident
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import msgspec
@@ -58,6 +59,11 @@ class HistogramRows:
     rows: NDArray[np.int64]
     counts: NDArray[np.uint32]
     sums: NDArray[np.float64]
+
+    @cached_property
+    def largest(self) -> int:
+        """The largest count."""
+        return int(self.counts.max(initial=0))
 
     def take(self, positions: NDArray[np.int64]) -> "HistogramRows":
         """Those whose sample has a position of 0 or more in `positions`, at that position, in its order."""

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from streams.windows.rings import CHUNK_ROWS, ChunkPart, RowAllocator, Seconds, row_parts
+from streams.windows.rings import CHUNK_ROWS, ChunkPart, RingSeconds, RowAllocator, Seconds, row_parts
 
 WIDTHS: tuple[type[np.unsignedinteger], ...] = (np.uint8, np.uint16, np.uint32)
 
@@ -51,15 +51,19 @@ class HistogramPool:
         return self.counts[row // CHUNK_ROWS][span], self.sums[row // CHUNK_ROWS][span]
 
     def write(
-        self, parts: Sequence[ChunkPart], at_s: Seconds, counts: NDArray[np.uint32], sums: NDArray[np.float64]
+        self,
+        parts: Sequence[ChunkPart],
+        seconds: RingSeconds,
+        counts: NDArray[np.uint32],
+        sums: NDArray[np.float64],
     ) -> None:
-        """Put one histogram at each second `at_s` (n,) of the rows that `parts` (of `row_parts`) name, none twice; no
+        """Put one histogram at each of `seconds` (n,) of the rows that `parts` (of `row_parts`) name, none twice; no
         count is above the largest of the width less one."""
         stored = counts.astype(self.width)
         stored[:, 0] += 1
-        items, slot = stored.view(self._whole).reshape(-1), at_s % self.slots
+        items = stored.view(self._whole).reshape(-1)
         for chunk, selected, first in parts:
-            local = first + slot[selected]
+            local = first + seconds.slot[selected]
             self._items[chunk][local] = items[selected]
             self.sums[chunk][local] = sums[selected]
 

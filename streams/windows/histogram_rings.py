@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from streams.windows.columns import HISTOGRAM_FIELDS, HistogramRows
 from streams.windows.histogram_pool import WIDTHS, HistogramPool
-from streams.windows.rings import ChunkPart, Seconds, row_parts
+from streams.windows.rings import ChunkPart, RingSeconds, Seconds, row_parts
 
 
 @dataclass(frozen=True, eq=False)
@@ -131,7 +131,11 @@ class FieldRings:
             self.last_s = np.concatenate((self.last_s, np.zeros(grown, np.int64)))
 
     def write_whole(
-        self, places: dict[str, RingPlaces], rows: NDArray[np.int64], at_s: Seconds, groups: tuple[HistogramRows, ...]
+        self,
+        places: dict[str, RingPlaces],
+        rows: NDArray[np.int64],
+        seconds: RingSeconds,
+        groups: tuple[HistogramRows, ...],
     ) -> bool:
         """As `write`, where that is easy: nobody has or had a histogram, or all have one that fits their rings.
 
@@ -150,10 +154,10 @@ class FieldRings:
             if known is None:
                 return False
             places[self.name] = known
-        if self._shared.bounds[known.bounds] != group.bounds or int(group.counts.max()) > known.largest:
+        if self._shared.bounds[known.bounds] != group.bounds or group.largest > known.largest:
             return False
-        self._shared.pools[known.pool].write(known.parts, at_s, group.counts, group.sums)
-        np.maximum.at(self.last_s, rows, at_s)
+        self._shared.pools[known.pool].write(known.parts, seconds, group.counts, group.sums)
+        np.maximum.at(self.last_s, rows, seconds.at_s)
         return True
 
     def _find(self, rows: NDArray[np.int64]) -> RingPlaces | None:
@@ -201,7 +205,8 @@ class FieldRings:
     ) -> None:
         for code, selected in self._by_pool(rows):
             parts = row_parts(self.ring_row[rows[selected]].astype(np.int64), self._shared.slots)
-            self._shared.pools[code].write(parts, at_s[selected], counts[selected], sums[selected])
+            seconds = RingSeconds(at_s[selected], self._shared.slots)
+            self._shared.pools[code].write(parts, seconds, counts[selected], sums[selected])
 
     def _place(self, rows: NDArray[np.int64], at_s: Seconds, group: HistogramRows) -> NDArray[np.int64] | slice:
         """Which of the group go into rings: their series' rings fit then; the others are in the side table."""

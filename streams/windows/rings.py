@@ -18,6 +18,7 @@ __all__ = [
     "UNKNOWN_COUNT",
     "BucketRings",
     "ChunkPart",
+    "RingSeconds",
     "RowAllocator",
     "Seconds",
     "lap_of",
@@ -34,6 +35,15 @@ ChunkPart = tuple[int, NDArray[np.int64] | slice, NDArray[np.int64]]
 def lap_of(at_s: Seconds, slots: int) -> Seconds:
     """How many times the ring has gone round at a second, counted from 1."""
     return at_s // slots + 1
+
+
+class RingSeconds:
+    """The seconds (n,) of some samples: the slots that they have in rings, and the laps."""
+
+    def __init__(self, at_s: Seconds, slots: int) -> None:
+        self.at_s, self.slots = at_s, slots
+        self.slot = at_s % slots
+        self.lap = lap_of(at_s, slots)
 
 
 class RowAllocator:
@@ -95,14 +105,14 @@ class BucketRings:
             seq[selected] = self._seqs[chunk][local]
         return lap, seq
 
-    def write(self, parts: Sequence[ChunkPart], at_s: Seconds, buckets: Buckets) -> None:
-        """Put one bucket at each second `at_s` (n,) of the series that `parts` (of `row_parts`) name; no two at one
+    def write(self, parts: Sequence[ChunkPart], seconds: RingSeconds, buckets: Buckets) -> None:
+        """Put one bucket at each of `seconds` (n,) of the series that `parts` (of `row_parts`) name; no two at one
         place. The laps of `buckets` (n,) mean nothing."""
-        items, slot, lap = whole(buckets), at_s % self.slots, lap_of(at_s, self.slots)
+        items = whole(buckets)
         for chunk, selected, first in parts:
-            local = first + slot[selected]
+            local = first + seconds.slot[selected]
             self._whole[chunk][local] = items[selected]
-            self._laps[chunk][local] = lap[selected]
+            self._laps[chunk][local] = seconds.lap[selected]
 
 
 def row_parts(rows: NDArray[np.int64], slots: int) -> list[ChunkPart]:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from streams.windows.columns import SampleColumns
 from streams.windows.histogram_rings import HistogramRings, RingPlaces
 from streams.windows.identities import Identities
-from streams.windows.rings import BucketRings, ChunkPart, Seconds, row_parts
+from streams.windows.rings import BucketRings, ChunkPart, RingSeconds, Seconds, row_parts
 from streams.windows.series import SeriesTable
 
 Rows = NDArray[np.int64]
@@ -50,10 +50,11 @@ class SteadyWriter:
             self._table.last_s[places.rows] = columns.at_s
         else:
             np.maximum.at(self._table.last_s, places.rows, columns.at_s)
-        self._buckets.write(places.parts, columns.at_s, columns.buckets)
+        seconds = RingSeconds(columns.at_s, self._buckets.slots)
+        self._buckets.write(places.parts, seconds, columns.buckets)
         for name, rings in self._histograms.fields.items():
             groups = columns.histograms.get(name, ())
-            if not rings.write_whole(places.rings, places.rows, columns.at_s, groups):
+            if not rings.write_whole(places.rings, places.rows, seconds, groups):
                 rings.write(places.rows, columns.at_s, groups)
         return True
 

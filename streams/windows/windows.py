@@ -17,7 +17,7 @@ from streams.windows.epochs import speaker_of
 from streams.windows.grid import Grid
 from streams.windows.grid_source import NO_SOURCES, GridReader, SourceName
 from streams.windows.histogram_rings import HistogramRings
-from streams.windows.rings import BucketRings, Seconds, lap_of, row_parts
+from streams.windows.rings import BucketRings, RingSeconds, Seconds, lap_of, row_parts
 from streams.windows.series import NEVER_QUIET_S, UNATTRIBUTED, UNSEEN, Endpoint, SeriesKey, SeriesTable
 from streams.windows.steady import SteadyWriter
 from streams.windows.waiting import WaitingSamples
@@ -270,7 +270,8 @@ class Windows:
         return np.array(sorted(index for _, index in best.values()), np.int64), new, newer
 
     def _write(self, columns: SampleColumns, selected: Rows, series_rows: Rows, at_s: Seconds) -> None:
-        self._buckets.write(row_parts(series_rows, self.span_s), at_s, columns.buckets[selected])
+        seconds = RingSeconds(at_s, self.span_s)
+        self._buckets.write(row_parts(series_rows, self.span_s), seconds, columns.buckets[selected])
         histograms = columns.histograms
         if len(selected) != len(columns):
             histograms = columns.histograms_at(selected)
