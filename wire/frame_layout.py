@@ -16,6 +16,9 @@ from records.fields import COUNT_MAX
 from wire.frame_schema import COUNTS, DICTIONARY, FrameColumns, bounds_of
 from wire.ipc_limits import DICTIONARY_BATCH, RECORD_BATCH, SCHEMA, IpcMessage, messages_of
 
+ROW_BYTES = 300
+"""Names, codes and places of a row's series."""
+
 Numbers = NDArray[np.int64] | NDArray[np.float64]
 
 
@@ -63,8 +66,9 @@ class FrameLayout:
 
     @property
     def nbytes(self) -> int:
-        """What it takes to remember it, but for small parts."""
-        return len(self.head) + sum(len(part) for part, _ in self.fixed)
+        """What it takes to remember it, and with it of each row who speaks: some ROW_BYTES."""
+        rows = ROW_BYTES * self.rows + sum(rows.nbytes for rows in self.null_rows.values())
+        return len(self.head) + sum(len(part) for part, _ in self.fixed) + rows
 
     def fits(self, value: bytes) -> bool:
         """Whether a message differs from this layout in its numbers alone."""
@@ -137,6 +141,7 @@ class _Survey:
 
     def __init__(self, value: bytes, body: IpcMessage, schema: pa.Schema, columns: FrameColumns) -> None:
         self._value, self._body, self._rows, self._columns = value, body, body.rows, columns
+        self._all_rows = np.arange(body.rows)
         self._nodes, self._buffers = iter(body.nodes), iter(body.buffers)
         self._fixed: list[tuple[bytes, int]] = [(value[body.end :], body.end)]
         self._numbers: list[_Column] = []
@@ -170,7 +175,7 @@ class _Survey:
                 kind = np.int64 if field.type == pa.int64() else np.float64
                 self._numbers.append(_Column(field.name, kind, self._body.first + first))
             if 0 < len(known) < self._rows:
-                self._null_rows[field.name] = np.setdiff1d(np.arange(self._rows), known)
+                self._null_rows[field.name] = np.setdiff1d(self._all_rows, known)
         else:
             return False
         return not (nulls and field.name in self._columns.defaults) and first % 8 == 0
@@ -195,7 +200,7 @@ class _Survey:
         """The rows that are not null."""
         self._fix(*validity)
         if not nulls:
-            return np.arange(self._rows)
+            return self._all_rows
         bitmap = np.frombuffer(self._value, np.uint8, (self._rows + 7) // 8, self._body.first + validity[0])
         return np.flatnonzero(np.unpackbits(bitmap, count=self._rows, bitorder="little"))
 

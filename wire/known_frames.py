@@ -13,7 +13,7 @@ from wire.frame_schema import frame_columns
 from wire.frames import Frame, RowError, decode_frame
 
 KNOWN_BYTES_MAX = 4 * 1024 * 1024
-"""Most bytes of layouts that one reader remembers: some 100 of full frames of 500 rows, more of small ones."""
+"""Most bytes of layouts that one reader remembers: some 20 of frames of 500 rows, hundreds of small ones."""
 TURNS = 8
 """Once that is full, one new layout of so many takes the place of the oldest."""
 

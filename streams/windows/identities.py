@@ -17,9 +17,9 @@ SeriesIdentity = tuple[str, str, str, str, str | None]
 """endpoint, replica, epoch, source, reporter; a reporter of None is the replica itself."""
 
 IDENTITY_FIELDS = ("endpoint", "replica", "epoch", "source", "reporter")
-KNOWN_MAX = 256
-"""Most batches' identities that are remembered: an agent's frames to one partition are one or, where they hold several
-seconds, a few."""
+ROWS_KNOWN_MAX = 16_384
+"""Most rows of all batches whose identities are remembered together, at some 300 bytes each: as many as the largest
+frame has. An agent's frames to one partition are one or, where they hold several seconds, a few."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,6 +115,7 @@ class KnownIdentities:
 
     def __init__(self) -> None:
         self._by_bytes: dict[bytes, Identities] = {}
+        self._rows = 0
         self._by_layout: WeakKeyDictionary[object, Identities] = WeakKeyDictionary()
 
     def of_layout(self, layout: object, batch: Callable[[], pa.RecordBatch]) -> Identities:
@@ -130,9 +131,10 @@ class KnownIdentities:
         found = self._by_bytes.pop(key, None)
         if found is None:
             found = Identities.of_frame(batch)
-            if len(self._by_bytes) == KNOWN_MAX:
-                del self._by_bytes[next(iter(self._by_bytes))]
+            self._rows += len(found)
         self._by_bytes[key] = found
+        while self._rows > ROWS_KNOWN_MAX:
+            self._rows -= len(self._by_bytes.pop(next(iter(self._by_bytes))))
         return found
 
 

@@ -8,6 +8,7 @@ import msgspec
 import numpy as np
 import pytest
 
+from records.enums import Source
 from records.telemetry import RequestSample
 from streams.windows.columns import SampleColumns
 from streams.windows.identities import Identities, KnownIdentities
@@ -149,3 +150,18 @@ def test_the_same_names_are_the_same_object_and_others_are_not() -> None:
     ):
         assert of(changed) is not first
     assert of(batch) is first
+
+
+def test_of_many_batches_the_ones_that_came_last_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("streams.windows.identities.ROWS_KNOWN_MAX", 10)
+    known = KnownIdentities()
+    batches = []
+    for number in range(5):
+        rows = [
+            RequestSample(endpoint="chat", replica=f"{number}-{row}", at_s=1, source=Source.ENGINE) for row in range(3)
+        ]
+        (frame,) = encode_frames(rows)
+        batches.append(decode_frame("telemetry.requests", frame.value).batch)
+    found = [known.of(batch) for batch in batches]
+    assert [known.of(batch) is one for batch, one in zip(batches[2:], found[2:], strict=True)] == [True] * 3
+    assert known.of(batches[0]) is not found[0]
