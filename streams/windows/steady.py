@@ -61,8 +61,7 @@ class SteadyWriter:
     def _is_steady(self, columns: SampleColumns, places: SeriesPlaces) -> bool:
         """Whether no sample is late, waits, or has the second of another, here or in the batch."""
         table, slots, at_s = self._table, self._buckets.slots, columns.at_s
-        if not table.pinned[places.codes].all():
-            return False
+        # A floor that follows the newest sample moves only with one that is beyond the span.
         floors = table.floor_s[places.codes]
         if at_s.min() < floors.max() or at_s.max() >= floors.min() + slots:
             return False

@@ -1,5 +1,6 @@
 """Frames of the same replicas, second after second, are taken by short cuts; without these the ticks are the same."""
 
+from dataclasses import replace
 from random import Random
 from typing import Any
 
@@ -142,3 +143,63 @@ def test_short_cuts_change_nothing(seed: int, monkeypatch: pytest.MonkeyPatch) -
     assert taken["whole"] > 5
     assert taken["known"] > 5
     assert taken["steady"] > 5 or last is LONG
+
+
+def test_a_second_that_was_looked_at_is_doubted_though_a_new_endpoint_comes_with_it() -> None:
+    controller = started(*POLICIES[:2])
+    numbers = iter(range(100))
+
+    def feed(*message: RequestSample) -> None:
+        columns = SampleColumns.from_records(message, np.array([each.at_s + 1.5 for each in message]))
+        controller.feed(REQUESTS, columns, np.full(len(message), next(numbers)), columns.received_s)
+
+    for at_s in range(1000, 1020):
+        feed(sample(at_s, endpoint="alpha"))
+    checks = controller._registry.states["alpha"].checks
+    assert checks.looked_to > 1011
+    feed(sample(1011, endpoint="alpha", replica="r2"), sample(1018, endpoint="beta"))
+    assert checks.looked_to == 1010
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_names_are_admitted_as_they_would_be_without_memory(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Few have room, and periods pass at other times for each endpoint."""
+    monkeypatch.setattr("streams.controller.sample_intake.SERIES_MAX", 2)
+    monkeypatch.setattr("streams.controller.sample_intake.BOUNDS_MAX", 1)
+    random = Random(seed)
+    batches = []
+    for _ in range(4):
+        names = random.sample([(endpoint, f"r{number}") for endpoint in ("alpha", "beta") for number in range(4)], 3)
+        message = [sample(1, replica, endpoint=endpoint) for endpoint, replica in names]
+        bounds = random.choice(((1.0,), (1.0,), (1.0,), (2.0,)))
+        counted = Histogram(explicit_bounds=bounds, bucket_counts=(1, 1))
+        batches.append([msgspec.structs.replace(each, ttft_ms=random.choice((None, counted))) for each in message])
+    columns = [SampleColumns.from_records(batch, np.zeros(3)) for batch in batches]
+    known, forgetful = SampleIntake(), SampleIntake()
+    now_s, quick = 0.0, 0
+    for _ in range(150):
+        now_s = max(0.0, now_s + random.choice((-40.0, 0.0, 10.0, 10.0, 150.0)))
+        one = replace(random.choice(columns), received_s=now_s + np.array([0.0, random.choice((0.0, 5.0)), 1.0]))
+        rows = one.identities.all_rows
+        quick += known._is_known(one)
+        forgetful._known.clear()
+        found, expected = known.admit(one, rows), forgetful.admit(one, rows)
+        assert found.rows.tolist() == expected.rows.tolist()
+        assert (found.samples_refused, found.histograms_refused) == (
+            expected.samples_refused,
+            expected.histograms_refused,
+        )
+    assert quick < 147
+
+
+def test_a_name_that_is_heard_again_after_its_period_passed_keeps_its_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("streams.controller.sample_intake.SERIES_MAX", 2)
+    intake = SampleIntake()
+    columns = {name: SampleColumns.from_records([sample(1, name)], np.zeros(1)) for name in ("a", "b", "c")}
+
+    def is_admitted(name: str, received_s: float) -> bool:
+        one = replace(columns[name], received_s=np.array([received_s]))
+        return len(intake.admit(one, one.identities.all_rows).rows) == 1
+
+    heard = [("a", 10.0), ("a", 20.0), ("b", 310.0), ("a", 290.0), ("b", 610.0), ("c", 620.0)]
+    assert [is_admitted(*one) for one in heard] == [True] * 5 + [False]

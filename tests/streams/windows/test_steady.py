@@ -1,6 +1,7 @@
 """Batches that simply go on are written the quick way, others the general one; both give what naive windows have."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from random import Random
 from typing import Any
 
@@ -9,11 +10,12 @@ import numpy as np
 import pytest
 
 from records.enums import Source
+from records.histogram import Histogram
 from records.telemetry import RequestSample
 from streams.windows.columns import SampleColumns
 from streams.windows.identities import Identities, KnownIdentities
 from streams.windows.steady import SteadyWriter
-from tests.streams.windows.sample_strategies import NAMES, START_S, VARIANTS
+from tests.streams.windows.sample_strategies import CROWDED_NAMES, NAMES, START_S, VARIANTS
 from tests.streams.windows.test_windows_against_naive import ENDPOINTS, SPAN_S, Pair
 from wire.frames import decode_frame, encode_frames
 
@@ -31,7 +33,14 @@ QUIRKS = ("none",) * 6 + (
     "skipped",
     "gateway",
     "alias",
+    "many",
+    "bounds",
 )
+COUNTED = tuple(
+    Histogram(explicit_bounds=bounds, bucket_counts=(count,) * (len(bounds) + 1), sum=1.5)
+    for bounds, count in (((10.0, 20.0), 3), ((10.0, 20.0), 300), ((5.0,), 2))
+)
+"""Small counts, counts that need wider rings, and other bounds."""
 
 
 SERIES = tuple(
@@ -49,7 +58,7 @@ class Agent:
 
     def __init__(self, random: Random) -> None:
         self._names = random.sample([name for name in SERIES if name["replica"]], random.randrange(1, 6))
-        self._full = random.random() < 0.5
+        self._full = random.choice(("values", "histograms", "neither"))
         self._sent: list[RequestSample] = []
 
     def second(self, random: Random, at_s: int, quirk: str) -> list[RequestSample]:
@@ -77,13 +86,18 @@ class Agent:
                 found = []
             case "alias":
                 found += [msgspec.structs.replace(each, reporter=each.replica) for each in found if not each.reporter]
+            case "many" | "bounds":
+                histogram = COUNTED[1 if quirk == "many" else 2]
+                found = [msgspec.structs.replace(each, ttft_ms=histogram) for each in found]
             case "gateway":
                 found += [self._sample(random, random.choice(SERIES), at_s)]
         self._sent += found
         return found
 
     def _sample(self, random: Random, name: dict[str, Any], at_s: int) -> RequestSample:
-        variant = VARIANTS[random.randrange(len(VARIANTS)) if self._full else random.randrange(2)]
+        variant = VARIANTS[random.randrange(len(VARIANTS)) if self._full == "values" else random.randrange(2)]
+        if self._full == "histograms":
+            variant = {"ttft_ms": COUNTED[0], "e2e_ms": COUNTED[0]}
         return RequestSample(**name, **variant, at_s=at_s, seq=random.randrange(3))
 
 
@@ -152,6 +166,16 @@ def test_the_same_names_are_the_same_object_and_others_are_not() -> None:
     assert of(batch) is first
 
 
+def test_names_that_read_alike_one_after_the_other_are_told_apart() -> None:
+    known = KnownIdentities()
+    found = []
+    for replicas in (("ab", "c"), ("a", "bc")):
+        rows = [RequestSample(endpoint="chat", replica=name, at_s=1, source=Source.ENGINE) for name in replicas]
+        (frame,) = encode_frames(rows)
+        found.append(known.of(decode_frame("telemetry.requests", frame.value).batch))
+    assert [[identity[1] for identity in one.series] for one in found] == [["ab", "c"], ["a", "bc"]]
+
+
 def test_of_many_batches_the_ones_that_came_last_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("streams.windows.identities.ROWS_KNOWN_MAX", 10)
     known = KnownIdentities()
@@ -165,3 +189,37 @@ def test_of_many_batches_the_ones_that_came_last_are_remembered(monkeypatch: pyt
     found = [known.of(batch) for batch in batches]
     assert [known.of(batch) is one for batch, one in zip(batches[2:], found[2:], strict=True)] == [True] * 3
     assert known.of(batches[0]) is not found[0]
+
+
+@pytest.mark.parametrize("count", [254, 255, 65_534, 65_535, 2**32 - 2])
+def test_counts_that_outgrow_their_rings_are_kept(count: int) -> None:
+    pair = Pair()
+    pair.keep_from("chat", START_S)
+    identities = None
+    for at_s, counts in ((START_S, 1), (START_S + 1, 2), (START_S + 2, count), (START_S + 3, 3)):
+        histogram = Histogram(explicit_bounds=(5.0,), bucket_counts=(counts, counts), sum=None)
+        batch = [RequestSample(**name, at_s=at_s, ttft_ms=histogram) for name in CROWDED_NAMES[:2]]
+        columns = SampleColumns.from_records(batch, np.zeros(2))
+        identities = identities or columns.identities
+        assert pair.windows.add(replace(columns, identities=identities)).accepted == 2
+        for sample in batch:
+            pair.naive[sample.endpoint].add(sample)
+    pair.check(START_S, START_S + 5)
+
+
+def test_series_that_ended_come_back_beside_those_that_took_their_place() -> None:
+    pair = Pair()
+    first, second = (
+        [RequestSample(endpoint="chat", replica=name, at_s=0, source=Source.ENGINE) for name in names]
+        for names in ("ab", "cd")
+    )
+    columns: dict[int, SampleColumns] = {}
+    for at_s, names in ((0, first), (1, first), (70, second), (71, second), (72, first), (73, second), (74, first)):
+        batch = [msgspec.structs.replace(name, at_s=START_S + at_s, steps=at_s) for name in names]
+        found = SampleColumns.from_records(batch, np.zeros(2))
+        known = columns.setdefault(id(names), found).identities
+        pair.keep_from("chat", START_S + at_s - 40)
+        assert pair.windows.add(replace(found, identities=known)).accepted == 2
+        for sample in batch:
+            pair.naive[sample.endpoint].add(sample)
+    pair.check(START_S + 60, START_S + 76)
