@@ -1,5 +1,6 @@
 """How a Headrace process ends: one table for every command, and the exception that ends one with a message."""
 
+import contextlib
 import os
 import sys
 from collections.abc import Iterable
@@ -57,7 +58,8 @@ class CannotRunError(Exception):
     def tell(self) -> None:
         """On stderr: the message is the program's answer."""
         if self.message:
-            print(self.message, file=sys.stderr)  # noqa: T201  # see above
+            with contextlib.suppress(OSError):  # nowhere is left to say it: the status does
+                print(self.message, file=sys.stderr, flush=True)  # noqa: T201  # see above
 
 
 def reader_gone() -> CannotRunError:
@@ -65,7 +67,12 @@ def reader_gone() -> CannotRunError:
 
     What is still buffered goes nowhere, or Python would complain about it at its end.
     """
+    drop_output()
+    return CannotRunError("", ExitCode.READER_GONE)
+
+
+def drop_output() -> None:
+    """Send what is still written to standard output nowhere."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, sys.stdout.fileno())
     os.close(nowhere)
-    return CannotRunError("", ExitCode.READER_GONE)

@@ -6,6 +6,7 @@ import sys
 import structlog
 from structlog.typing import Processor
 
+from headrace.bad_requests import SERVER, BadRequestsFilter
 from headrace.log_repeats import RepeatsFilter
 from headrace.settings import ProcessSettings
 
@@ -18,8 +19,10 @@ _QUIET = {
 }
 """Libraries whose information is ours told twice; `--log-level debug` shows it all. Timers of Faust's that come late
 change nothing: no time of ours depends on them."""
-_REPEATING = "aiokafka"
-"""Each of its clients tells each of its tries, many a second while brokers are away."""
+_REPEATING = ("aiokafka", SERVER)
+"""Each of the one's clients tells each of its tries, many a second while brokers are away; the other tells of whatever
+is sent to our ports."""
+_BAD_REQUESTS = BadRequestsFilter()
 
 
 def configure_logs(settings: ProcessSettings, process: str) -> None:
@@ -44,10 +47,12 @@ def configure_logs(settings: ProcessSettings, process: str) -> None:
     handler.setFormatter(formatter)
     level = getattr(logging, settings.log_level.upper())
     if level > logging.DEBUG:
-        handler.addFilter(RepeatsFilter(_REPEATING))
+        for name in _REPEATING:
+            handler.addFilter(RepeatsFilter(name))
     logging.basicConfig(handlers=[handler], level=level, force=True)
     for name, quiet in _QUIET.items():
         logging.getLogger(name).setLevel(level if level == logging.DEBUG else max(level, quiet))
+    logging.getLogger(SERVER).addFilter(_BAD_REQUESTS)
     structlog.configure(
         processors=[*shared, structlog.stdlib.ProcessorFormatter.wrap_for_formatter],
         wrapper_class=structlog.make_filtering_bound_logger(level),

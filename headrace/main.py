@@ -7,8 +7,9 @@ from collections.abc import Callable, Sequence
 
 import typer
 
-from headrace.exit_codes import CannotRunError, ExitCode, reader_gone
+from headrace.exit_codes import CannotRunError, ExitCode
 from headrace.flags import new_app
+from headrace.standard_output import OutputLostError, flush_output, output_lost, watch_output
 
 HELP = """Per-second telemetry of model servers in, scaling decisions with reasons out.
 
@@ -58,8 +59,9 @@ def _lazy(name: str) -> Callable[[typer.Context], None]:
             code = module.app(args=context.args, prog_name=f"headrace {name}", standalone_mode=False)
         except (KeyboardInterrupt, typer.Abort):
             code = ExitCode.INTERRUPTED
-        except BrokenPipeError as error:
-            raise reader_gone() from error
+        except (OutputLostError, BrokenPipeError) as error:
+            raise output_lost(error) from error
+        flush_output()
         raise typer.Exit(code or ExitCode.OK)
 
     return call
@@ -72,7 +74,11 @@ for _name, _help in COMMANDS.items():
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run one command and exit with its status; what a user did wrong is told without a traceback."""
     try:
-        app(args=arguments, prog_name="headrace")
+        watch_output()
+        try:
+            app(args=arguments, prog_name="headrace")
+        except OutputLostError as error:
+            raise output_lost(error) from error
     except CannotRunError as error:
         error.tell()
         sys.exit(error.code)

@@ -15,7 +15,7 @@ from headrace.exit_codes import CannotRunError, ExitCode
 from headrace.health import Health, HealthServer
 from headrace.logs import configure_logs
 from headrace.settings import ProcessSettings
-from headrace.telemetry import start_metrics
+from headrace.telemetry import Metrics
 
 log = structlog.get_logger("headrace.process")
 
@@ -62,9 +62,13 @@ def run_process(name: str, settings: S, main: Main[S]) -> ExitCode:
 async def _run(name: str, settings: S, clock: Clock, main: Main[S]) -> ExitCode:
     health = Health(name)
     process = Process(name=name, settings=settings, clock=clock, health=health, stop=asyncio.Event())
-    async with HealthServer(settings, health, start_metrics(name)):
-        with _signals_set(process.stop):
-            return await main(process) or ExitCode.OK
+    metrics = Metrics(name)
+    try:
+        async with HealthServer(settings, health, metrics.registry):
+            with _signals_set(process.stop):
+                return await main(process) or ExitCode.OK
+    finally:
+        await asyncio.to_thread(metrics.stop)
 
 
 async def until_stopped(process: Process[S], work: Coroutine[Any, Any, None]) -> None:

@@ -31,7 +31,7 @@ from streams.controller.rounds import note_newest, rounds
 from streams.controller.sample_run import SampleDoor, SampleRun
 from streams.controller.skipped import SkippedBook
 from streams.controller.tick_maker import TickMaker
-from streams.endpoints.effects import Counts, TickEffects
+from streams.endpoints.effects import ControllerSize, Counts, TickEffects
 from streams.endpoints.endpoint_state import EndpointState, TickMoment
 from streams.endpoints.endpoint_windows import count_report
 from streams.endpoints.ticks import LATENESS_S, PATIENCE_S, TICK_S, ProcessingTime, processing_time, tick_at_or_before
@@ -91,6 +91,10 @@ class PartitionController:
     def skipped_records(self) -> Sequence[SkippedRecords]:
         """What must not be fed: left unread by this owner or one before it."""
         return self._skipped.ranges
+
+    @property
+    def size(self) -> ControllerSize:
+        return self._registry.size
 
     @property
     def window_bytes(self) -> int:

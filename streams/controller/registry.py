@@ -11,10 +11,10 @@ from records.policy import EndpointPolicy
 from records.telemetry import GpuSample, ReplicaChanged, TargetObserved
 from streams.controller.rebuild import GPUS, Run
 from streams.controller.sample_intake import SampleIntake
-from streams.endpoints.effects import Count, Counts, PolicyDeleted
+from streams.endpoints.effects import ControllerSize, Count, Counts, PolicyDeleted
 from streams.endpoints.endpoint_state import EndpointState
 from streams.endpoints.endpoint_windows import EndpointWindows
-from streams.endpoints.skew import SkewBook
+from streams.endpoints.skew import EndpointSources, SkewBook
 from streams.endpoints.ticks import AHEAD_MAX_S, first_ticks
 from streams.windows.columns import SampleColumns
 
@@ -32,6 +32,11 @@ class EndpointRegistry:
         self.intake = SampleIntake()
         self.states: dict[str, EndpointState] = {}
         self.is_owned = owns
+
+    @property
+    def size(self) -> ControllerSize:
+        sources_off = _count_off(state.sources for state in list(self.states.values()))
+        return ControllerSize(series=self.windows.series, window_bytes=self.windows.nbytes, sources_off=sources_off)
 
     def restore(
         self, memories: Iterable[ControllerMemory], policies: Iterable[EndpointPolicy]
@@ -154,3 +159,14 @@ class EndpointRegistry:
             self.windows.close(endpoint)
             self.book.forget(endpoint)
             self.intake.forget(endpoint)
+
+
+def _count_off(endpoints: Iterable[EndpointSources]) -> dict[str, int]:
+    """Sources by what is done about their clocks, `corrected` and `quarantined`. Another thread may ask."""
+    found = {"corrected": 0, "quarantined": 0}
+    for sources in endpoints:
+        for state in list(sources.states.values()):
+            newest = state.changes[-1:]
+            found["quarantined"] += any(change.quarantined for change in newest)
+            found["corrected"] += any(change.shift_s != 0 for change in newest)
+    return found

@@ -1,5 +1,6 @@
 """What a partition's controller hands out, and what it counts."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
@@ -20,6 +21,16 @@ class TickEffects:
     signal: EndpointSignal
     decisions: tuple[ScalingDecision, ...]
     memory: ControllerMemory
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ControllerSize:
+    """What one partition's windows hold: series, and bytes; `sources_off` counts clocks that are off, by what is done
+    about them."""
+
+    series: int = 0
+    window_bytes: int = 0
+    sources_off: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -51,9 +51,13 @@ class EndpointWindows:
         self._of: dict[str, EndpointWindow] = {}
 
     @property
+    def series(self) -> int:
+        return sum(windows.series for windows in list(self._by_span.values()))
+
+    @property
     def nbytes(self) -> int:
-        gpus = sum(window.gpus.nbytes for window in self._of.values() if window.gpus is not None)
-        return gpus + sum(windows.nbytes for windows in self._by_span.values())
+        gpus = sum(window.gpus.nbytes for window in list(self._of.values()) if window.gpus is not None)
+        return gpus + sum(windows.nbytes for windows in list(self._by_span.values()))
 
     def of(self, endpoint: str) -> EndpointWindow:
         return self._of[endpoint]

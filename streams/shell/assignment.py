@@ -116,6 +116,8 @@ def complete_partitions(partitions: Iterable[TP], topics: set[str]) -> set[int]:
 def _why_behind(owner: PartitionOwner, lag_max_s: float) -> str | None:
     if owner.state is not OwnerState.WORKING:
         return f"partition {owner.partition} is {owner.state.value}"
+    if owner.is_rebuilding:
+        return f"partition {owner.partition} is rebuilding its windows"
     lag_s = owner.lag_s
     if owner.is_caught_up or (lag_s is not None and lag_s <= lag_max_s):
         return None

@@ -12,7 +12,7 @@ from records.policy import EndpointPolicy
 from records.signals import SkippedRecords
 from streams.controller.controller import PartitionController
 from streams.controller.rebuild import REQUESTS
-from streams.endpoints.effects import Count, PolicyDeleted, TickEffects
+from streams.endpoints.effects import ControllerSize, Count, PolicyDeleted, TickEffects
 from streams.endpoints.ticks import CATCH_UP_S
 from streams.shell.inputs import INPUT_TOPICS
 from streams.shell.memory_reader import CompactedPartition
@@ -64,6 +64,10 @@ class ControllerSource:
         self._controller.log_begins(received_s)
 
     @property
+    def size(self) -> ControllerSize:
+        return self._controller.size
+
+    @property
     def is_rebuilding(self) -> bool:
         return self._controller.is_rebuilding
 
@@ -82,6 +86,8 @@ class ControllerSource:
         effects: list[TickEffects] = []
         for rows, offsets, received_s in self._read(topic, messages):
             effects += self._controller.feed(topic, rows, offsets, received_s)
+            if topic == REQUESTS:
+                self._metrics.samples.add(len(offsets))
         self._count(topic, len(messages))
         return effects
 
@@ -94,8 +100,7 @@ class ControllerSource:
         cluster."""
         read_frame = self._frames.read if topic == REQUESTS else None
         decoded = decode_messages(topic, topic, self._partition, messages, read_frame)
-        if decoded.errors:
-            self._metrics.undecodable.add(len(decoded.errors), {"topic": topic})
+        self._metrics.count_undecodable(topic, decoded.errors)
         for run in decoded.runs:
             yield _rows(topic, run, self._frames)
 
@@ -122,8 +127,8 @@ class ControllerSource:
         for message in compacted.newest.values():
             try:
                 policy = decode("policies", message.value)
-            except DecodeError:
-                self._metrics.undecodable.add(1, {"topic": "policies"})
+            except DecodeError as error:
+                self._metrics.undecodable.add(1, {"topic": "policies", "reason": error.reason.value})
                 continue
             if isinstance(policy, EndpointPolicy) and policy.endpoint == message.key.decode(errors="replace"):
                 yield policy

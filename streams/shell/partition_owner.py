@@ -6,26 +6,28 @@ over anew: the log alone knows which transaction was committed, and memory and w
 """
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from enum import StrEnum
 
 import structlog
 from aiokafka.errors import KafkaError
 from faust.types import TP
 
+from streams.endpoints.effects import ControllerSize
 from streams.shell.backlog_skip import skip_backlog
 from streams.shell.batching_consumer import PolledBatch
 from streams.shell.fault_points import FaultPoint
 from streams.shell.inputs import INPUT_TOPICS, MEMORY_TOPICS
-from streams.shell.log_offsets import LogBounds, LogRecord
 from streams.shell.memory_reader import MemoryUnreadableError
 from streams.shell.merge_order import MergeOrder
 from streams.shell.outgoing import transaction_records
 from streams.shell.overload import OverloadWatch
 from streams.shell.owner_ports import OwnerPorts
+from streams.shell.owner_times import OwnerTimes
 from streams.shell.read_progress import ReadProgress
+from streams.shell.start_offsets import start_offsets
 from streams.shell.tick_outbox import TickOutbox
-from streams.shell.tick_source import StartPositions, TickSource
+from streams.shell.tick_source import Effects, TickSource
 from streams.shell.transactions import FencedError, PartitionTransactions, TransactionFailedError
 
 LINGER_S = 0.01
@@ -79,6 +81,7 @@ class PartitionOwner:
         self._outbox = TickOutbox()
         self._order = MergeOrder(INPUT_TOPICS)
         self._overload = OverloadWatch()
+        self._times = OwnerTimes(ports.metrics, ports.clock)
         self._progress = ReadProgress(self._inputs, ports.reader.read_state, ports.reader.unread_batches, ports.clock)
 
     # -- life ---------------------------------------------------------------------------------------------------
@@ -168,14 +171,14 @@ class PartitionOwner:
     # -- taking over --------------------------------------------------------------------------------------------
 
     async def _take_over(self) -> None:
-        started_s = self._ports.clock()
+        started_s = self._times.take_over()
         await self._transactions.start()
         memory = await self._ports.memory.read(
             [self._ports.names.real(topic) for topic in MEMORY_TOPICS], self.partition
         )
         source = self._make_source(self.partition)
         plan = source.restore({self._ports.names.logical(topic): read for topic, read in memory.items()}, started_s)
-        offsets = await self._start_offsets(plan, source)
+        offsets = await start_offsets(self._ports.offsets, self._inputs, plan, source)
         self._source = source
         await self._ports.reader.rewind(self.partition, offsets)
         self._read_from(offsets)
@@ -195,22 +198,6 @@ class PartitionOwner:
         self._read_from(await skip_backlog(self._ports, self._source, self.partition, positions))
         await self._ports.faults.reached(FaultPoint.SKIPPED, self.partition)
 
-    async def _start_offsets(self, plan: StartPositions, source: TickSource) -> dict[TP, int]:
-        by_time = {self._inputs[topic]: at_s for topic, at_s in plan.times_s.items()}
-        bounds = await self._ports.offsets.bounds(self._inputs.values())
-        # The bounds come first: a record that arrives between the answers must not be skipped.
-        found = await self._ports.offsets.records_at(by_time)
-        requests = self._inputs["telemetry.requests"]
-        if requests in found and found[requests].offset == bounds[requests].first > 0:
-            source.log_begins(found[requests].stamped_s)
-        return {tp: self._start_offset(plan, topic, bounds[tp], found.get(tp)) for topic, tp in self._inputs.items()}
-
-    def _start_offset(self, plan: StartPositions, topic: str, bounds: LogBounds, at_time: LogRecord | None) -> int:
-        wanted = [plan.offsets[topic]] if topic in plan.offsets else []
-        if topic in plan.times_s:
-            wanted.append(bounds.end if at_time is None else at_time.offset)
-        return max(bounds.first, min([*wanted, bounds.end]) if wanted else bounds.first)
-
     # -- reading ------------------------------------------------------------------------------------------------
 
     async def take(self, topic: str, batch: PolledBatch) -> None:
@@ -228,11 +215,15 @@ class PartitionOwner:
         at_end = self._progress.topics_at_end()
         while (taken := self._order.take(at_end)) is not None:
             topic, messages = taken
-            self._outbox.add(self._source.feed(topic, messages, self._ports.clock()))
+            self._add_due(self._source.feed(topic, messages, self._ports.clock()))
             self._progress.next_offsets[topic] = messages[-1].offset + 1
             if not self._holds_too_much(topic):
                 self._ports.reader.resume_partitions([self._inputs[topic]])
             self._look_behind()
+
+    def _add_due(self, effects: Sequence[Effects]) -> None:
+        self._times.fed(effects, is_rebuilding=self._source.is_rebuilding)
+        self._outbox.add(effects)
 
     def _look_behind(self) -> None:
         processed_s = self._source.processed_s
@@ -252,7 +243,16 @@ class PartitionOwner:
         self._feed_in_order()
         read_until_s = self._progress.read_until_s()
         if read_until_s is not None and not self._order:
-            self._outbox.add(self._source.advance(read_until_s))
+            self._add_due(self._source.advance(read_until_s))
+
+    @property
+    def is_rebuilding(self) -> bool:
+        """Whether the windows are still being filled with what was read before."""
+        return self._source.is_rebuilding
+
+    @property
+    def size(self) -> ControllerSize:
+        return self._source.size
 
     @property
     def lag_s(self) -> float | None:
@@ -293,7 +293,7 @@ class PartitionOwner:
 
     async def _write_some(self) -> None:
         effects = self._outbox.take(self._progress.next_offsets)
-        started_s = self._ports.clock()
+        self._times.begin()
         await self._transactions.write(transaction_records(effects, self._ports.names, self.partition))
         self._outbox.written()
-        self._ports.metrics.transaction_written(len(effects), self._ports.clock() - started_s)
+        self._times.written(effects, len(self._outbox))

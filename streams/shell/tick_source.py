@@ -7,6 +7,7 @@ from typing import Protocol
 from records.decisions import ScalingDecision
 from records.memory import ControllerMemory
 from records.signals import EndpointSignal, SkippedRecords
+from streams.endpoints.effects import ControllerSize
 from streams.shell.memory_reader import CompactedPartition
 from wire.batches import Message
 
@@ -37,6 +38,10 @@ class TickSource(Protocol):
     @property
     def processed_s(self) -> float | None:
         """Processing time: UNIX s; null before anything was read."""
+
+    @property
+    def size(self) -> ControllerSize:
+        """May be asked for by another thread, at any moment."""
 
     @property
     def is_rebuilding(self) -> bool:

@@ -1,6 +1,7 @@
 """A worker: the Faust application, the owners of its partitions, and what watches over them, as one thing to run."""
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
@@ -160,6 +161,9 @@ class Worker:
             "headrace_partition_unread", "1", "messages not read yet, by partition and topic", self._unread
         )
         self._metrics.observe_gauge("headrace_partitions_by_state", "1", "partitions held, by state", self._states)
+        self._metrics.observe_gauge("headrace_window_series", "1", "series in the windows, by partition", self._series)
+        self._metrics.observe_gauge("headrace_window_memory", "By", "of the windows, by partition", self._window_bytes)
+        self._metrics.observe_gauge("headrace_sources_off", "1", "sources with clocks that are off", self._sources_off)
 
     def _lags(self) -> Iterable[tuple[float, Mapping[str, str]]]:
         for partition, owner in list(self.assignments.owners.items()):
@@ -176,6 +180,21 @@ class Worker:
         states = [owner.state.value for owner in list(self.assignments.owners.values())]
         for state in sorted(set(states)):
             yield states.count(state), {"state": state}
+
+    def _series(self) -> Iterable[tuple[float, Mapping[str, str]]]:
+        for partition, owner in list(self.assignments.owners.items()):
+            yield owner.size.series, {"partition": str(partition)}
+
+    def _window_bytes(self) -> Iterable[tuple[float, Mapping[str, str]]]:
+        for partition, owner in list(self.assignments.owners.items()):
+            yield owner.size.window_bytes, {"partition": str(partition)}
+
+    def _sources_off(self) -> Iterable[tuple[float, Mapping[str, str]]]:
+        totals: Counter[str] = Counter()
+        for owner in list(self.assignments.owners.values()):
+            totals.update(owner.size.sources_off)
+        for state, total in sorted(totals.items()):
+            yield total, {"state": state}
 
 
 async def _wait_for(event: asyncio.Event) -> None:

@@ -82,6 +82,10 @@ class SeriesTable:
         per_row = self.endpoint_of_row.nbytes + self.first_s.nbytes + self.last_s.nbytes
         return per_row + self.floor_s.nbytes + self.pinned.nbytes
 
+    def __len__(self) -> int:
+        """How many series are kept; another thread may ask."""
+        return sum(len(endpoint.rows) for endpoint in list(self.endpoints.values()))
+
     def rows_of(self, identities: tuple[SeriesIdentity, ...]) -> NDArray[np.int64]:
         """Each identity's row, UNSEEN or UNATTRIBUTED."""
         row_of = self._row_of

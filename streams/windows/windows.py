@@ -53,6 +53,11 @@ class Windows:
         self._readers: dict[str, GridReader] = {}
 
     @property
+    def series(self) -> int:
+        """How many are kept."""
+        return len(self._table)
+
+    @property
     def nbytes(self) -> int:
         """Bytes of all arrays that are really used; names and dictionaries (under 1 KB a series) not counted."""
         return self._table.nbytes + self._buckets.nbytes + self._histograms.nbytes

@@ -110,3 +110,24 @@ def test_commands_are_imported_when_they_are_called() -> None:
     )
     told = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert told.stdout.strip() in ("[]", "['aiokafka']")
+
+
+@pytest.mark.parametrize(
+    "command", [("--help",), ("policy", "check", "--help"), ("topics",), ("policy", "check", "HERE")]
+)
+def test_a_full_standard_output_is_told_in_a_line(command: tuple[str, ...], tmp_path: Path) -> None:
+    (tmp_path / "chat.yaml").write_text(
+        "endpoint: chat\nscaleTargetRef: {kind: Deployment, name: chat}\nminReplicas: 1\nmaxReplicas: 2\n"
+        "metrics: [{name: inflight_requests, target: 4}]\n"
+    )
+    arguments = [str(tmp_path) if word == "HERE" else word for word in command]
+    with Path("/dev/full").open("w") as full:
+        ended = subprocess.run(
+            [sys.executable, "-m", "headrace.main", *arguments],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+    assert ended.returncode == ExitCode.STORAGE
+    assert ended.stderr == "standard output cannot be written: No space left on device\n"

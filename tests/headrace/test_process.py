@@ -1,76 +1,12 @@
 """The frame of a long-running process, in a process of its own: signals, health, metrics, exit codes."""
 
-import asyncio
 import json
 import signal
 import socket
-import subprocess
-import sys
-import time
-import urllib.error
-import urllib.request
-from collections.abc import Callable, Iterator
 from pathlib import Path
 
-import pytest
-
 from headrace.exit_codes import ExitCode
-
-PREAMBLE = """
-import asyncio, sys
-from opentelemetry import metrics
-from headrace.exit_codes import CannotRunError, ExitCode
-from headrace.process import run_process, until_stopped
-from headrace.settings import ProcessSettings, load
-class Example(ProcessSettings):
-    section = "example"
-counter = metrics.get_meter("headrace.example").create_counter("headrace_examples", unit="1")
-"""
-END = """
-sys.exit(run_process("example", load(Example, {}), main))
-"""
-
-WAITS = """
-async def main(process):
-    process.health.expect("kafka", "not connected yet")
-    counter.add(7)
-    await process.stop.wait()
-    return ExitCode.OK
-"""
-
-Run = Callable[..., subprocess.Popen[str]]
-
-
-@pytest.fixture
-def run(tmp_path: Path) -> Iterator[Run]:
-    started: list[subprocess.Popen[str]] = []
-
-    def start(body: str, **variables: str) -> subprocess.Popen[str]:
-        env = {"HEADRACE_HEALTH_FILE": str(tmp_path / "health"), "HEADRACE_LOG_FORMAT": "json", "PATH": "", **variables}
-        command = [sys.executable, "-c", PREAMBLE + body + END]
-        started.append(subprocess.Popen(command, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True))
-        return started[-1]
-
-    yield start
-    for process in started:
-        process.kill()
-        process.communicate()
-
-
-def address(tmp_path: Path) -> str:
-    deadline_s = time.monotonic() + 60
-    while not (tmp_path / "health").exists():
-        assert time.monotonic() < deadline_s
-        asyncio.run(asyncio.sleep(0.05))
-    return (tmp_path / "health").read_text().strip()
-
-
-def get(url: str) -> tuple[int, str]:
-    try:
-        with urllib.request.urlopen(url, timeout=30) as answer:
-            return answer.status, answer.read().decode()
-    except urllib.error.HTTPError as error:
-        return error.code, error.read().decode()
+from tests.headrace.example_process import WAITS, Run, address, get
 
 
 def test_health_readiness_and_metrics_are_served_where_the_file_says(run: Run, tmp_path: Path) -> None:
@@ -149,3 +85,20 @@ async def main(process):
     told, _ = process.communicate(timeout=60)
     assert process.returncode == ExitCode.OK
     assert told == "cleaned up\n"
+
+
+def test_requests_that_are_no_http_are_refused_with_a_line_and_without_a_traceback(run: Run, tmp_path: Path) -> None:
+    process = run(WAITS)
+    host, port = address(tmp_path).rsplit(":", 1)
+    bad = (b"\x16\x03\x01\x00\x05hello\r\n\r\n", b"GET / HTTP/9\r\n\r\n", b"GET /healthz HTTP/1.1\r\n: x\r\n\r\n")
+    for sent in bad * 5:
+        with socket.create_connection((host, int(port)), timeout=60) as client:
+            client.sendall(sent)
+            assert b"400 Bad Request" in client.recv(4096)
+    assert get(f"http://{host}:{port}/healthz")[0] == 200
+    process.send_signal(signal.SIGTERM)
+    _, logged = process.communicate(timeout=60)
+    assert "Traceback" not in logged
+    refused = [line for line in map(json.loads, logged.splitlines()) if line["event"] == "bad_http_request"]
+    assert len(refused) == 1
+    assert refused[0]["logger"] == "aiohttp.server"

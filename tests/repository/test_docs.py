@@ -15,6 +15,7 @@ from aiokafka import TopicPartition
 from bench.__main__ import TABLE_BEGIN, TABLE_END
 from bench.registry import BENCHES
 from decisions.metrics import METRICS
+from headrace import metric_table
 from headrace.clock import BASE_VARIABLE, SPEED_VARIABLE
 from headrace.exit_codes import ExitCode
 from headrace.main import COMMANDS
@@ -119,15 +120,12 @@ def test_the_exit_codes_are_those_of_the_program() -> None:
 
 
 def test_the_metrics_are_those_of_the_program() -> None:
-    text = between((DOCS / "cluster.md").read_text(), "## Metrics", "Alert on a growing lag")
-    told = {name for row in table_rows(text) for name in re.findall(r"`(headrace_\w+)`", row[0])}
-    made = set()
-    for room in ("wire", "streams", "sinks", "collectors", "actuators", "simulation", "headrace"):
-        for file in (ROOT / room).rglob("*.py"):
-            made |= set(re.findall(r'"(headrace_[a-z_]+)"', file.read_text()))
-    units = ("", "_seconds", "_bytes")
-    assert {name for name in made if not any(name + unit in told for unit in units)} == set()
-    assert {name for name in told if not any(name.removesuffix(unit) in made for unit in units)} == set()
+    text = (DOCS / "health.md").read_text()
+    marks = "<!-- metrics: python -m headrace.metric_table -->\n", "<!-- end of metrics -->"
+    assert between(text, *marks) == metric_table.table()
+    watched = set(re.findall(r"`(headrace_\w+)`", between(text, "## What to watch", "## Over OTLP")))
+    exposed = {metric.exposed_name for metric in metric_table.METRICS}
+    assert {name for name in watched if name.removesuffix("_total") not in exposed} == set()
 
 
 def test_the_policy_metrics_are_those_of_the_program() -> None:

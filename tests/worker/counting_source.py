@@ -17,6 +17,7 @@ from records.scaling_memory import ScalingMemory
 from records.signals import EndpointSignal, SkippedRecords, SupplySignal
 from records.supply_memory import SupplyMemory
 from records.telemetry import RequestSample
+from streams.endpoints.effects import ControllerSize
 from streams.shell.memory_reader import CompactedPartition
 from streams.shell.tick_source import StartPositions
 
@@ -54,6 +55,7 @@ class CountingSource:
         """These ticks do not mind."""
 
     is_rebuilding = False
+    size = ControllerSize()
 
     def skip(self, skipped: Sequence[SkippedRecords], now_s: float) -> None:
         """Sums miss what is left unread."""

@@ -1,0 +1,111 @@
+"""Exports metrics over OTLP/HTTP where OpenTelemetry's own variables name an endpoint; a receiver that is away does no
+harm."""
+
+import logging
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import urlsplit
+
+import structlog
+from opentelemetry import metrics
+from opentelemetry.sdk.metrics.export import (
+    MetricExporter,
+    MetricExportResult,
+    MetricReader,
+    MetricsData,
+    PeriodicExportingMetricReader,
+)
+
+from headrace.exit_codes import CannotRunError
+
+ENDPOINTS = ("OTEL_EXPORTER_OTLP_METRICS_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
+PROTOCOLS = ("OTEL_EXPORTER_OTLP_METRICS_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL")
+PROTOCOL = "http/protobuf"
+LIBRARY = "opentelemetry"
+
+log = structlog.get_logger("headrace.otlp")
+
+
+def otlp_reader(environment: Mapping[str, str]) -> MetricReader | None:
+    """What exports, every OTEL_METRIC_EXPORT_INTERVAL ms (60,000); null where no endpoint is set, or
+    OTEL_METRICS_EXPORTER or OTEL_SDK_DISABLED turn it off.
+
+    Raises CannotRunError for an endpoint that is no HTTP address, or another protocol than http/protobuf.
+    """
+    given = [(name, environment[name]) for name in ENDPOINTS if environment.get(name)]
+    is_off = environment.get("OTEL_METRICS_EXPORTER") == "none"
+    if not given or is_off or environment.get("OTEL_SDK_DISABLED", "").lower() == "true":
+        return None
+    problems = [
+        f"{name}: {value!r}, allowed: http://HOST:PORT or https://HOST:PORT"
+        for name, value in given
+        if not _is_address(value)
+    ]
+    problems += [
+        f"{name}: {environment[name]!r}, allowed: {PROTOCOL}"
+        for name in PROTOCOLS
+        if environment.get(name, PROTOCOL) not in ("", PROTOCOL)
+    ]
+    if problems:
+        raise CannotRunError("\n".join(problems))
+    # Imported here: most processes export nothing, and it brings an HTTP client of its own.
+    from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
+
+    return PeriodicExportingMetricReader(QuietExporter(OTLPMetricExporter()))
+
+
+def _is_address(value: str) -> bool:
+    try:
+        parts = urlsplit(value)
+        return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        return False
+
+
+class _LastMessage(logging.Handler):
+    """Keeps what the library has to say, which is too much for the log: each attempt, with tracebacks."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.WARNING)
+        self.text = ""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.text = record.getMessage()
+
+
+class QuietExporter(MetricExporter):
+    """Hands on to `exporter`; logs one line when exporting begins to fail, and one when it works again."""
+
+    def __init__(self, exporter: MetricExporter) -> None:
+        super().__init__(exporter._preferred_temporality, exporter._preferred_aggregation)
+        self._exporter = exporter
+        self._is_failing = False
+        self._said = _LastMessage()
+        library = logging.getLogger(LIBRARY)
+        library.addHandler(self._said)
+        library.propagate = False
+        self._exports = metrics.get_meter("headrace.process").create_counter(
+            "headrace_otlp_exports", description="exports over OTLP by result"
+        )
+
+    def export(self, metrics_data: MetricsData, timeout_millis: float = 10_000, **kwargs: Any) -> MetricExportResult:
+        self._said.text = ""
+        try:
+            result = self._exporter.export(metrics_data, timeout_millis=timeout_millis, **kwargs)
+        except Exception as error:
+            self._said.text = repr(error)
+            result = MetricExportResult.FAILURE
+        failed = result is not MetricExportResult.SUCCESS
+        self._exports.add(1, {"result": "failed" if failed else "sent"})
+        if failed and not self._is_failing:
+            log.warning("otlp_export_failed", error=self._said.text)
+        elif self._is_failing and not failed:
+            log.info("otlp_export_resumed")
+        self._is_failing = failed
+        return result
+
+    def force_flush(self, timeout_millis: float = 10_000) -> bool:
+        return self._exporter.force_flush(timeout_millis)
+
+    def shutdown(self, timeout_millis: float = 30_000, **kwargs: Any) -> None:
+        self._exporter.shutdown(timeout_millis, **kwargs)
