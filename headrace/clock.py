@@ -9,7 +9,7 @@ import asyncio
 import math
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Self
 
@@ -23,6 +23,12 @@ SPEED_MAX = 10_000.0
 def monotonic_s() -> float:
     """Real seconds from some start on, never going back: for time-outs and durations of our own work."""
     return time.monotonic()
+
+
+def elapsed_s() -> float:
+    """As `monotonic_s`, but the time in which the machine sleeps counts too, where the system can tell it."""
+    boot_time = getattr(time, "CLOCK_BOOTTIME", None)
+    return time.monotonic() if boot_time is None else time.clock_gettime(boot_time)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,6 +64,12 @@ class Clock:
     def now_s(self) -> float:
         """The time now, UNIX seconds."""
         return self.shown_s + (time.time() - self.real_s) * self.speed
+
+    def steady(self) -> Callable[[], float]:
+        """`now_s` as it is now, and from then on by the time that passes: a wall clock that is set, forwards or back,
+        changes nothing. The time in which the machine sleeps counts."""
+        began_s, passed_s = self.now_s(), elapsed_s()
+        return lambda: began_s + (elapsed_s() - passed_s) * self.speed
 
     def real_seconds(self, span_s: float) -> float:
         """How many real seconds `span_s` of this clock's take."""

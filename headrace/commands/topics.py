@@ -13,6 +13,7 @@ from headrace.flags import new_app, settings_command
 from headrace.one_shot import ask_kafka
 from headrace.settings import KafkaSettings, PartitionSettings
 from wire.admin import RETENTION_BYTES, TopicSettings, TopicState, check_topics, create_topics, list_topics
+from wire.topic_times import timestamp_problems
 
 app = new_app(
     """Create, list or check Headrace's topics.
@@ -81,7 +82,7 @@ class CheckSettings(KafkaSettings, PartitionSettings):
 
 @settings_command(app, CheckSettings, name="check", exits=[ExitCode.UNAVAILABLE, ExitCode.PARTITIONS])
 def check(settings: CheckSettings) -> ExitCode:
-    """Tell what is wrong with the topics, one line for each: missing, or unequal numbers of partitions.
+    """Tell what is wrong with the topics, one line for each: missing, unequal numbers of partitions, senders' stamps.
 
     Those that share the load have one number of partitions; with --partitions it must be that.
 
@@ -89,13 +90,20 @@ def check(settings: CheckSettings) -> ExitCode:
         headrace topics check --bootstrap 127.0.0.1:9092
     """
     partitions = settings.partitions if "partitions" in settings.model_fields_set else None
-    problems = ask_kafka(settings.bootstrap, check_topics(settings.access(), settings.topic_names, partitions))
+    problems = ask_kafka(settings.bootstrap, _problems(settings, partitions))
     for problem in problems:
         typer.echo(problem, err=True)
     if problems:
         return ExitCode.PARTITIONS
     typer.echo(f"the topics on {settings.bootstrap} are as they should be")
     return ExitCode.OK
+
+
+async def _problems(settings: CheckSettings, partitions: int | None) -> list[str]:
+    problems = await check_topics(settings.access(), settings.topic_names, partitions)
+    if Clock.from_environment().is_real:
+        problems += timestamp_problems(await list_topics(settings.access(), settings.topic_names))
+    return problems
 
 
 def _row(state: TopicState) -> tuple[str, str, str, str]:

@@ -5,6 +5,7 @@ import gc
 from functools import partial
 from typing import ClassVar
 
+import structlog
 from aiokafka.errors import InvalidSessionTimeoutError, KafkaError
 from pydantic import Field
 
@@ -12,6 +13,7 @@ from headrace.clock import monotonic_s
 from headrace.exit_codes import CannotRunError, ExitCode
 from headrace.flags import new_app, settings_command
 from headrace.kafka_reach import KafkaReach
+from headrace.loop_watch import LoopWatch
 from headrace.process import Process, run_process
 from headrace.session_timeouts import session_timeout_told
 from headrace.settings import KafkaSettings, ProcessSettings
@@ -22,8 +24,11 @@ from streams.shell.watchdog import PartitionsChangedError, WorkerStuckError
 from streams.shell.worker import Worker, WorkerOptions
 from streams.shell.worker_metrics import WorkerMetrics
 from wire.admin import check_topics, list_topics
+from wire.topic_times import timestamp_problems
 
 app = new_app()
+
+log = structlog.get_logger("headrace.worker")
 
 _HEALTH_EVERY_S = 0.5
 _DEFAULT_GROUP = "headrace-worker"
@@ -63,7 +68,7 @@ class WorkerSettings(KafkaSettings, ProcessSettings):
             group=GroupOptions(
                 app=self.group or self.topic_prefix + _DEFAULT_GROUP, session_timeout_s=self.session_timeout_seconds
             ),
-            clock=process.clock.now_s,
+            clock=process.clock.steady(),
             monotonic_s=monotonic_s,
             lag_max_s=self.ready_lag_seconds,
             stall_s=self.stall_seconds,
@@ -110,6 +115,8 @@ async def _checked_partitions(settings: WorkerSettings) -> int:
     if problems:
         raise CannotRunError("\n".join(problems), ExitCode.PARTITIONS)
     states = {state.name: state for state in await list_topics(access, names)}
+    for problem in timestamp_problems(states.values()):
+        log.warning("topic_stamped_by_senders", problem=problem)
     return states["telemetry.requests"].partitions
 
 
@@ -122,7 +129,8 @@ async def _work(process: Process[WorkerSettings], partitions: int) -> None:
     reach = KafkaReach(settings.access("headrace-worker"), settings.topic_names.real("policies"))
     beside = [asyncio.create_task(_tell_health(process, running, reach)), asyncio.create_task(reach.watch())]
     try:
-        await running.run(process.stop)
+        with LoopWatch(settings.stall_seconds):
+            await running.run(process.stop)
     finally:
         for task in beside:
             task.cancel()

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from streams.controller.sample_run import Floats, Ints, Mask, SampleRun
-from streams.endpoints.endpoint_state import EndpointState
+from streams.endpoints.endpoint_state import STALE_S, EndpointState
 from streams.endpoints.ticks import LATENESS_S, PATIENCE_S, first_ticks
 
 _NO_ELEMENTS = np.zeros(0, np.int64)
@@ -167,7 +167,9 @@ def _beginning(
     run: SampleRun, state: EndpointState, rows: Ints, watermark_s: Floats, processed_s: Floats
 ) -> _Beginning:
     at_s = run.raw_at_s[rows]
-    first_tick = np.minimum.accumulate(first_ticks(at_s, run.columns.received_s[rows]))
+    first_tick = first_ticks(at_s, run.columns.received_s[rows])
+    at_s = np.where(at_s < first_tick - STALE_S, first_tick, at_s)
+    first_tick = np.minimum.accumulate(first_tick)
     if state.next_tick is not None:
         first_tick = np.minimum(first_tick, state.next_tick)
     is_due = (watermark_s >= first_tick) | (processed_s >= first_tick + PATIENCE_S)

@@ -119,7 +119,12 @@ class EndpointState:
         return offset >= self.restored.get(topic, 0)
 
     def begin(self, first_tick: int, at_s: int) -> None:
-        """A record came before the first tick was made. Which of several topics' came first must not matter."""
+        """A record came before the first tick was made. Which of several topics' came first must not matter.
+
+        A second that no window reads, from a clock an hour behind, says nothing of what was observed since.
+        """
+        if at_s < first_tick - STALE_S:
+            at_s = first_tick
         if self.next_tick is None:
             self.next_tick, self.observed_from_s = first_tick, min(at_s, first_tick)
         else:

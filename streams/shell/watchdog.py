@@ -15,6 +15,8 @@ from streams.shell.log_offsets import LogOffsets
 from streams.shell.partition_owner import OwnerState
 from wire.stalls import StallDetector
 
+LOOKS = 6
+"""In the time of a stall."""
 ASSIGNMENT_STALLS = 2
 """A rebalance may take as long as the slowest member: it is given twice the time of a stall."""
 
@@ -50,10 +52,15 @@ class Watchdog:
         self._unassigned_since: float | None = None
 
     async def watch(self) -> None:
-        every_s = self._stall_s / 6
+        every_s = self._stall_s / LOOKS
+        looked_s = self._monotonic_s()
         while True:
             await asyncio.sleep(every_s)
-            await self._look(self._monotonic_s(), every_s)
+            now_s = self._monotonic_s()
+            if now_s - looked_s > self._stall_s / 2:
+                self._forget()  # This process, or its machine, was asleep: that is no stall.
+            looked_s = now_s
+            await self._look(now_s, every_s)
 
     async def _look(self, now_s: float, timeout_s: float) -> None:
         positions = self._positions()
@@ -62,9 +69,7 @@ class Watchdog:
                 counts = await self._offsets.partition_counts(self._partitions)
                 ends = await self._offsets.ends(positions.keys())
         except (TimeoutError, KafkaError):
-            self._detector = StallDetector(self._stall_s)
-            self._idle_since.clear()
-            self._unassigned_since = None
+            self._forget()
             return
         self._check_partitions(counts)
         stalled = self._detector.stalled(now_s, positions, ends)
@@ -72,6 +77,12 @@ class Watchdog:
             raise WorkerStuckError("no progress on " + ", ".join(f"{tp.topic}/{tp.partition}" for tp in stalled))
         self._check_owners(now_s)
         self._check_assigned(now_s)
+
+    def _forget(self) -> None:
+        """Whatever stands still does so from now on."""
+        self._detector = StallDetector(self._stall_s)
+        self._idle_since.clear()
+        self._unassigned_since = None
 
     def _check_partitions(self, counts: Mapping[str, int]) -> None:
         """A topic that is not told of is left to those that read it: metadata may be incomplete for a moment."""

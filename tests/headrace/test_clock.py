@@ -1,6 +1,7 @@
 """The one module that reads a clock: what it shows, and what the environment may say."""
 
 import time
+from types import SimpleNamespace
 
 import pytest
 
@@ -33,6 +34,20 @@ def test_a_base_alone_is_where_both_clocks_agree() -> None:
     assert Clock.from_environment({"HEADRACE_CLOCK_BASE": "5", "HEADRACE_CLOCK_SPEED": "2"}) == Clock(
         shown_s=5.0, real_s=5.0, speed=2.0
     )
+
+
+@pytest.mark.parametrize("leap_s", [3600.0, -3600.0])
+def test_a_steady_clock_does_not_follow_a_wall_clock_that_is_set(
+    leap_s: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wall_s, passed_s = 1_000.0, 50.0
+    monkeypatch.setattr("headrace.clock.time", SimpleNamespace(time=lambda: wall_s, monotonic=lambda: passed_s))
+    clock = Clock(shown_s=5_000.0, real_s=900.0, speed=2.0)
+    steady = clock.steady()
+    assert steady() == clock.now_s() == 5_200.0
+    wall_s, passed_s = 1_010.0 + leap_s, 60.0
+    assert steady() == 5_220.0
+    assert clock.now_s() == 5_220.0 + 2 * leap_s
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ from records.telemetry import RequestSample
 from tests.conftest import Kafka
 from wire.admin import TopicsError, TopicSettings, check_topics, create_topics, list_topics
 from wire.kafka import KafkaAccess, open_admin, open_producer
+from wire.topic_times import timestamp_problems
 from wire.topics import CO_PARTITIONED, TOPIC_OF, TOPICS, TopicNames, key_of
 
 DAY_MS = "86400000"
@@ -69,6 +70,7 @@ async def test_topics_are_created_once_with_their_configuration(kafka: Kafka) ->
     assert await create_topics(access, names, settings) == list(TOPICS)
     assert await create_topics(access, names, settings) == []
     assert await check_topics(access, names, 3) == []
+    assert timestamp_problems(await list_topics(access, names)) == []
 
     states = {state.name: state for state in await list_topics(access, names)}
     assert set(states) == set(CONTRACT)
@@ -82,6 +84,17 @@ async def test_topics_are_created_once_with_their_configuration(kafka: Kafka) ->
         if retention_ms is not None:
             assert (config["retention.ms"], config["retention.bytes"]) == (retention_ms, str(10**8))
         assert config["min.compaction.lag.ms"] == (lag_ms or "0")
+
+
+@pytest.mark.kafka
+async def test_input_topics_that_their_senders_stamp_are_named(kafka: Kafka) -> None:
+    access, names = KafkaAccess(bootstrap=kafka.bootstrap), TopicNames(kafka.prefix())
+    await create_topics(access, names, TopicSettings(partitions=1, producer_timestamps=True))
+    problems = timestamp_problems(await list_topics(access, names))
+    assert len(problems) == len(CO_PARTITIONED)
+    assert (
+        problems[0] == f"{names.real('telemetry.requests')}: message.timestamp.type CreateTime, allowed LogAppendTime"
+    )
 
 
 @pytest.mark.kafka

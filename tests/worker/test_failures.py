@@ -66,10 +66,12 @@ def test_only_a_few_of_the_partitions_that_are_not_ready_are_named() -> None:
     assignments.announce()
     for partition in range(12):
         state = OwnerState.WORKING if partition % 2 else OwnerState.TAKING_OVER
-        owner = SimpleNamespace(partition=partition, state=state, lag_s=1.0, is_caught_up=False)
+        rebuilds = partition == 3
+        owner = SimpleNamespace(partition=partition, state=state, lag_s=1.0, is_caught_up=False, is_rebuilding=rebuilds)
         assignments.owners[partition] = cast(PartitionOwner, owner)
     assert assignments.why_not_ready(10.0) == (
-        "6 of 12: partition 0 is taking_over; partition 2 is taking_over; partition 4 is taking_over; and so on"
+        "7 of 12: partition 0 is taking_over; partition 2 is taking_over; "
+        "partition 3 is rebuilding its windows; and so on"
     )
 
 

@@ -15,6 +15,7 @@ TICK_S = 5
 LATENESS_S = 2
 PATIENCE_S = 5
 AHEAD_S = 60
+LONG_AGO_S = 300
 NEAR_S = 20
 """Windows up to this long are looked at together with all of these seconds."""
 INFERRED_S = 20
@@ -121,13 +122,16 @@ class Endpoint:
 
     def _begin(self, at_s: int, received_s: Fraction) -> None:
         """The first tick is the first one after a record's second that its receipt has not made due yet; at most a
-        minute later, should the record come from the future."""
+        minute later, should the record come from the future. One from so long ago that no window reads it begins no
+        observation."""
         if self.has_ticked:
             return
         undue = int((received_s - PATIENCE_S) // TICK_S + 1) * TICK_S
         first = undue
         while first < min(at_s + 1, undue + AHEAD_S):
             first += TICK_S
+        if first - at_s > LONG_AGO_S:
+            at_s = first
         if self.next_tick is None:
             self.next_tick, self.observed_from_s = first, min(at_s, first)
         else:

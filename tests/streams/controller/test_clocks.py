@@ -7,7 +7,7 @@ import pytest
 
 from records.enums import ValueState
 from records.signals import EndpointSignal
-from streams.endpoints.effects import TickEffects
+from streams.endpoints.effects import Count, TickEffects
 from streams.endpoints.skew import quantile
 from tests.streams.controller.line import REQUESTS, Line, feed_all, policy, run, sample, started
 
@@ -35,6 +35,65 @@ def test_a_steady_clock_is_corrected(offset_s: int) -> None:
     assert seen.windows["20"]["inflight_requests"].value == 8.0
     (source,) = seen.sources
     assert (source.replica, source.offset_s, source.state) == ("r2", float(offset_s), ValueState.FRESH)
+
+
+@pytest.mark.parametrize("offset_s", [-90, -3600])
+def test_a_clock_that_is_minutes_or_an_hour_behind_is_corrected_like_any_other(offset_s: int) -> None:
+    """Its first four samples tell nothing of a clock yet; no window holds less than what was surely there."""
+    made = run(skewed([float(offset_s)] * 100, start_s=10_000))
+    values = [one.signal.windows["20"]["inflight_requests"] for one in made]
+    assert min(value.value for value in values if value.value is not None) >= 4.0
+    assert [value.value for value in values[6:]] == [8.0] * len(values[6:])
+    (source,) = made[-1].signal.sources
+    assert (source.offset_s, source.state) == (float(offset_s), ValueState.FRESH)
+
+
+@pytest.mark.parametrize("offset_s", [90, 3600])
+def test_samples_from_more_than_a_minute_ahead_are_dropped_and_their_neighbours_are_not(offset_s: int) -> None:
+    line = skewed([float(offset_s)] * 100, start_s=10_000)
+    controller = started(policy())
+    made = feed_all(controller, line.arrivals)
+    assert controller.counts[Count.TOO_FAR_AHEAD] == 100
+    assert made[-1].signal.windows["20"]["inflight_requests"].value == 4.0
+    alone = Line()
+    for arrival in line.arrivals:
+        if arrival.record.replica == "r1":
+            alone.add(REQUESTS, arrival.record, arrival.received_s)
+    without = feed_all(started(policy()), alone.arrivals)
+    assert [one.signal.windows for one in made] == [one.signal.windows for one in without]
+
+
+def test_a_clock_that_drifts_slowly_is_corrected_all_the_way() -> None:
+    """Nine seconds in half an hour. Five are skipped when it begins to be corrected, and one is lost at each step."""
+    made = run(skewed([-4.0 - 0.005 * second for second in range(1800)], start_s=10_000))
+    values = [one.signal.windows["20"]["inflight_requests"] for one in made[10:]]
+    assert [value.state for value in values].count(ValueState.PARTIAL) <= 5
+    assert all(7.0 <= (value.value or 0.0) <= 8.0 for value in values)
+    assert made[-1].signal.sources[0].offset_s == pytest.approx(-13, abs=1.1)
+
+
+@pytest.mark.parametrize(
+    "offsets",
+    [
+        [-0.5 * second for second in range(200)],
+        [0.0 if second // 60 % 2 == 0 else -30.0 for second in range(200)],
+        [0.0 if second // 7 % 2 == 0 else 3600.0 for second in range(200)],
+    ],
+    ids=["drifts", "jumps", "jumps_an_hour"],
+)
+def test_a_clock_that_drifts_fast_or_jumps_harms_nobody_else(offsets: list[float]) -> None:
+    """No value is more than both replicas have, or less than the good one; another endpoint is as if it were alone."""
+    line = skewed(offsets, start_s=10_000)
+    for at_s in range(10_000, 10_200):
+        line.add(REQUESTS, sample(at_s, "r1", endpoint="other"), at_s + 1.0)
+    mixed = Line()
+    for arrival in sorted(line.arrivals, key=lambda one: one.received_s):
+        mixed.add(REQUESTS, arrival.record, arrival.received_s)
+    made = feed_all(started(policy(), policy("other")), mixed.arrivals)
+    values = [one.signal.windows["20"]["inflight_requests"] for one in made if one.endpoint == "chat"][4:]
+    assert all(value.value is None or 4.0 <= value.value <= 8.0 for value in values)
+    others = [one.signal.windows["20"]["inflight_requests"] for one in made if one.endpoint == "other"][4:]
+    assert {(value.value, value.state) for value in others} == {(4.0, ValueState.FRESH)}
 
 
 @pytest.mark.parametrize("offset_s", [-5, 5])
