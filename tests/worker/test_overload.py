@@ -6,7 +6,7 @@ machine is. The worker may read one message for each two that are sent, until it
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from functools import partial
 
 import msgspec
@@ -48,6 +48,7 @@ class Load:
     def __init__(self, pipeline: Pipeline, producer: AIOKafkaProducer) -> None:
         self._topic = pipeline.names.real(REQUESTS)
         self._producer = producer
+        self.counted = 0
         self.now_s = float(FIRST_S)
         self._permits = asyncio.Semaphore(0)
         self._taken = asyncio.Semaphore(0)
@@ -55,6 +56,10 @@ class Load:
 
     def clock(self) -> float:
         return self.now_s
+
+    def add(self, messages: int, labels: Mapping[str, str]) -> None:
+        self.counted += messages
+        assert labels == {"topic": REQUESTS}
 
     async def reached(self, point: FaultPoint, partition: int) -> None:
         if point is FaultPoint.SKIPPED:
@@ -106,6 +111,7 @@ async def working(pipeline: Pipeline, load: Load) -> AsyncIterator[Worker]:
         faults=load,
     )
     metrics = WorkerMetrics()
+    metrics.skipped = load  # type: ignore[assignment]  # it counts, as the instrument does
     worker = Worker(options, partial(_source, metrics), metrics)
     stop = asyncio.Event()
     running = asyncio.create_task(worker.run(stop))
@@ -141,6 +147,7 @@ async def test_a_worker_leaves_unread_what_it_cannot_catch_up_and_comes_back(
     decisions = (await pipeline.decisions())[ENDPOINT]
     signals = [msgspec.json.decode(message.value, type=EndpointSignal) for message in await pipeline.read("signals")]
     assert_told(signals, skipped_s)
+    assert load.counted == sum(one.end_offset - one.first_offset for tick in signals for one in tick.skipped_records)
     assert_held(decisions, signals)
     assert await replayed(pipeline) == decisions
 
