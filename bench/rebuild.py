@@ -95,7 +95,7 @@ async def _measure(replicas: int, owners: int, *, full: bool) -> list[dict[str, 
 @asynccontextmanager
 async def _worker(kafka: Line, clock: Clock, number: int) -> AsyncIterator[WorkerProcess]:
     """Killed in the end."""
-    worker = WorkerProcess(kafka, clock, name=f"worker-{number}")
+    worker = WorkerProcess(kafka, clock, name=f"worker-{number}", flags=["--session-timeout-seconds", "6"])
     try:
         yield worker
     finally:
