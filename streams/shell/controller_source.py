@@ -1,11 +1,12 @@
 """A partition's controller behind the shell's port: messages are decoded here, once, and become rows."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
 import msgspec
 import numpy as np
+from aiokafka import ConsumerRecord
 
 from records.memory import ControllerMemory
 from records.policy import EndpointPolicy
@@ -45,17 +46,22 @@ class ControllerSource:
         return self._controller.processed_s
 
     def restore(self, memory: Mapping[str, CompactedPartition], now_s: float) -> StartPositions:
-        """Memory that cannot be read raises: it is our own, and going on without it would decide things again."""
-        memories = [decode("controllers", message.value) for message in memory["controllers"].newest.values()]
-        policies = list(self._policies(memory["policies"]))
-        plan = self._controller.restore(
-            [record for record in memories if isinstance(record, ControllerMemory)],
-            policies,
-            memory["policies"].next_offset,
-        )
+        """Memory that cannot be read raises: it is our own, and going on without it would decide things again.
+
+        Policies are those that the last tick knew; what was published since is read in its turn, as ticks that came due
+        before it know nothing of it.
+        """
+        decoded = [decode("controllers", message.value) for message in memory["controllers"].newest.values()]
+        memories = [record for record in decoded if isinstance(record, ControllerMemory)]
+        policies = memory["policies"]
+        read_to = max((one.offsets.get("policies", 0) for one in memories), default=0) or policies.next_offset
+        known = {message.key: message for message in policies.as_of(read_to)}
+        # A memory's policy that was compacted away since: the newest is as near to it as the log has one.
+        remembered = {memory.endpoint.encode() for memory in memories} - known.keys()
+        known |= {key: policies.newest[key] for key in remembered if key in policies.newest}
+        plan = self._controller.restore(memories, list(self._policies(known.values())), read_to)
         self._mark_behind(now_s)
-        # Policies were just read to their end.
-        offsets = {"policies": memory["policies"].next_offset, **plan.offsets}
+        offsets = {"policies": read_to, **plan.offsets}
         since_s = now_s - max(plan.span_s, FIRST_SPAN_S)
         times_s = plan.times_s or {topic: since_s for topic in INPUT_TOPICS if topic not in offsets}
         return StartPositions(times_s=times_s, offsets=offsets)
@@ -123,8 +129,8 @@ class ControllerSource:
             self._behind_until_s = now_s
             self._controller.mark_behind(now_s)
 
-    def _policies(self, compacted: CompactedPartition) -> Iterator[EndpointPolicy]:
-        for message in compacted.newest.values():
+    def _policies(self, messages: Iterable[ConsumerRecord]) -> Iterator[EndpointPolicy]:
+        for message in messages:
             try:
                 policy = decode("policies", message.value)
             except DecodeError as error:

@@ -31,14 +31,26 @@ class CompactedPartition:
 
     newest: dict[bytes, ConsumerRecord] = field(default_factory=dict)
     next_offset: int = 0
+    _before: dict[bytes, tuple[int, ConsumerRecord | None]] = field(default_factory=dict)
+    """By key the offset of its newest message, a tombstone too, and the message that this one took the place of."""
 
     def add(self, message: ConsumerRecord) -> None:
         if message.key is None:
             return
+        self._before[message.key] = message.offset, self.newest.get(message.key)
         if message.value is None:
             self.newest.pop(message.key, None)
         else:
             self.newest[message.key] = message
+
+    def as_of(self, offset: int) -> list[ConsumerRecord]:
+        """What was the newest of each key before `offset`, as far as the log still has it and one message back."""
+        found = []
+        for key, (changed_at, before) in self._before.items():
+            message = self.newest.get(key) if changed_at < offset else before
+            if message is not None:
+                found.append(message)
+        return found
 
 
 class MemoryReader:
