@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +18,7 @@ from streams.endpoints.intake import OFF_SOURCES_MAX
 from streams.endpoints.skew import SourceState, source_key
 from streams.endpoints.ticks import LATENESS_S
 from streams.windows.columns import SampleColumns
+from streams.windows.identities import Identities
 from streams.windows.windows import AddReport, Windows
 
 SPANS_S = (302, 902, 1802, 3602)
@@ -43,10 +45,20 @@ class EndpointWindow:
     gpus: GpuWindows | None
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class _SpanPart:
+    """The samples of a batch that go into the windows of one span."""
+
+    span_s: int
+    rows: NDArray[np.int64]
+    identities: Identities
+
+
 class EndpointWindows:
     """See the module's text."""
 
     def __init__(self) -> None:
+        self._split: WeakKeyDictionary[Identities, tuple[tuple[int, ...], list[_SpanPart]]] = WeakKeyDictionary()
         self._by_span: dict[int, Windows] = {}
         self._of: dict[str, EndpointWindow] = {}
 
@@ -113,11 +125,29 @@ class EndpointWindows:
         if len(self._by_span) == 1:
             (windows,) = self._by_span.values()
             return [windows.add(columns, rows)]
-        spans = np.array([0 if state is None else self._of[state.endpoint].requests.span_s for state in states])
-        if (spans == spans[0]).all() and spans[0]:
-            return [self._by_span[int(spans[0])].add(columns, rows)]
-        span_of = spans[code]
+        spans = [0 if state is None else self._of[state.endpoint].requests.span_s for state in states]
+        if len({*spans}) == 1 and spans[0]:
+            return [self._by_span[spans[0]].add(columns, rows)]
+        if rows is columns.identities.all_rows:
+            return [
+                self._by_span[part.span_s].add(columns.take(part.rows, part.identities)).at(part.rows)
+                for part in self._parts(columns.identities, tuple(spans))
+            ]
+        span_of = np.array(spans)[code]
         return [self._by_span[span].add(columns, rows[span_of == span]) for span in np.unique(span_of).tolist() if span]
+
+    def _parts(self, identities: Identities, spans: tuple[int, ...]) -> list[_SpanPart]:
+        """The samples of each span, found once for batches of the same series and policies."""
+        known = self._split.get(identities)
+        if known is None or known[0] != spans:
+            span_of = np.array(spans)[identities.endpoint_code]
+            parts = [
+                _SpanPart(span, rows, identities.take(rows))
+                for span in sorted({*spans} - {0})
+                if len(rows := np.flatnonzero(span_of == span))
+            ]
+            known = self._split[identities] = spans, parts
+        return known[1]
 
     def add_gpu(self, sample: GpuSample) -> bool:
         """False where the endpoint has too many GPUs."""

@@ -1,6 +1,6 @@
 """What became of the samples that windows were given."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +24,10 @@ class AddReport:
     unattributed: int
     late_rows: NDArray[np.int64]
     new_epochs: tuple[EpochSeen, ...]
+
+    def at(self, rows: NDArray[np.int64]) -> "AddReport":
+        """The same of samples that are those at `rows` of another batch."""
+        return replace(self, late_rows=rows[self.late_rows]) if len(self.late_rows) else self
 
     def then(self, later: "AddReport") -> "AddReport":
         """Both together, of one batch."""

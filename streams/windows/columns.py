@@ -125,10 +125,11 @@ class SampleColumns:
         """float64 (n,), NaN = unknown; KeyError for a name that is no scalar field."""
         return read_column(self.buckets, name)
 
-    def take(self, rows: NDArray[np.int64]) -> "SampleColumns":
-        """The samples at `rows` in that order, which must not repeat one; `series` stays as it is."""
+    def take(self, rows: NDArray[np.int64], identities: Identities | None = None) -> "SampleColumns":
+        """The samples at `rows` in that order, which must not repeat one; `series` stays as it is. `identities` are
+        theirs, where they are known."""
         return SampleColumns(
-            identities=self.identities.take(rows),
+            identities=self.identities.take(rows) if identities is None else identities,
             at_s=self.at_s[rows],
             received_s=self.received_s[rows],
             buckets=self.buckets[rows],
