@@ -261,7 +261,12 @@ async def started(client: C) -> AsyncIterator[C]:
 
 def partition_of(key: str, partitions: int) -> int:
     """The partition, 0..partitions-1, in which Kafka's own partitioner (murmur2) puts `key`."""
-    return _hash_of(key.encode()) % partitions
+    return partition_of_key(key.encode(), partitions)
+
+
+def partition_of_key(key: bytes, partitions: int) -> int:
+    """As `partition_of`, of a key as it is on the wire."""
+    return _hash_of(key) % partitions
 
 
 @lru_cache(maxsize=16_384)

@@ -2,8 +2,8 @@
 
 from collections.abc import Iterable, Sequence
 
+from streams.shell.record_batches import OutgoingRecord
 from streams.shell.tick_source import Effects
-from streams.shell.transactions import OutgoingRecord
 from wire.codec import encode
 from wire.topics import TopicNames
 

@@ -7,7 +7,6 @@ transaction of theirs. A producer that failed in any way is never used again; it
 import asyncio
 import contextlib
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 from aiokafka import AIOKafkaProducer
 from aiokafka.errors import (
@@ -20,6 +19,7 @@ from aiokafka.errors import (
 )
 
 from streams.shell.fault_points import FaultPoint, FaultPoints
+from streams.shell.record_batches import OutgoingRecord, send_in_batches
 
 TRANSACTION_TIMEOUT_S = 10.0
 """How long a transaction of a dead worker can hide its neighbours' records, if nobody takes its partition over."""
@@ -35,16 +35,6 @@ class FencedError(Exception):
 
 class TransactionFailedError(Exception):
     """The transaction may or may not be committed: only the log tells. Retryable with a new producer."""
-
-
-@dataclass(frozen=True, slots=True)
-class OutgoingRecord:
-    """`topic` is the name on the cluster; null `value`: the key is deleted; null `partition`: by the key."""
-
-    topic: str
-    key: bytes
-    value: bytes | None
-    partition: int | None = None
 
 
 class PartitionTransactions:
@@ -108,8 +98,7 @@ class PartitionTransactions:
         _check_alive(producer)
         await producer.begin_transaction()
         await self._faults.reached(FaultPoint.TRANSACTION_BEGUN, self.partition)
-        for record in records:
-            futures.append(await producer.send(record.topic, record.value, record.key, record.partition))
+        await send_in_batches(producer, records, futures)
         await self._faults.reached(FaultPoint.RECORDS_SENT, self.partition)
         # aiokafka commits a transaction whose sends have failed: so every acknowledgement is awaited before.
         await asyncio.gather(*futures)

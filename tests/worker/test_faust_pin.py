@@ -1,6 +1,7 @@
 """Fails when a method that the shell overrides, or relies on inside, is another than the one it was written against.
 
-Then read the new one beside streams/shell (batching_consumer, consumer_thread, fetched, faust_app), renew the digest.
+Then read the new one beside streams/shell (batching_consumer, consumer_thread, fetched, faust_app, record_batches,
+transactions), renew the digest.
 """
 
 import hashlib
@@ -11,7 +12,7 @@ from typing import Any
 import pytest
 from aiokafka.consumer.fetcher import Fetcher, FetchError, FetchResult, PartitionRecords
 from aiokafka.consumer.subscription_state import TopicPartitionState
-from aiokafka.producer.message_accumulator import MessageAccumulator, MessageBatch
+from aiokafka.producer.message_accumulator import BatchBuilder, MessageAccumulator, MessageBatch
 from aiokafka.producer.producer import AIOKafkaProducer
 from aiokafka.producer.sender import Sender
 from aiokafka.producer.transaction_manager import TransactionManager
@@ -66,6 +67,13 @@ PINNED: dict[Callable[..., Any], str] = {
     AIOKafkaProducer.stop: "43ef97147111893b",
     MessageAccumulator.fail_all: "f1e12e8100bfcb8c",
     MessageBatch.failure: "719b2122c318e955",
+    MessageAccumulator.add_batch: "5ed1c5b1367ad854",
+    MessageAccumulator.create_builder: "13dcd0ebf6b9eb44",
+    BatchBuilder.append: "657d76f55157d9ca",
+    AIOKafkaProducer._serialize: "eb7723aa42b2a40e",
+    AIOKafkaProducer.create_batch: "c4efda4bb7a09741",
+    AIOKafkaProducer.send_batch: "bf42b0f0c5c0646d",
+    AIOKafkaProducer.partitions_for: "0d526b6cfcfdfc00",
 }
 
 

@@ -6,13 +6,15 @@ from functools import partial
 
 import pytest
 from aiokafka import ConsumerRecord, TopicPartition
+from aiokafka.errors import MessageSizeTooLargeError
 
 from streams.shell.fault_points import FaultPoint, NoFaults
 from streams.shell.log_offsets import LogOffsets
 from streams.shell.memory_reader import CompactedPartition, MemoryReader
-from streams.shell.transactions import FencedError, OutgoingRecord, PartitionTransactions, TransactionFailedError
+from streams.shell.record_batches import OutgoingRecord
+from streams.shell.transactions import FencedError, PartitionTransactions, TransactionFailedError
 from tests.worker.pipeline import Pipeline
-from wire.kafka import open_consumer, open_producer
+from wire.kafka import BATCH_BYTES, REQUEST_BYTES_MAX, open_consumer, open_producer, partition_of
 
 pytestmark = pytest.mark.kafka
 
@@ -124,6 +126,31 @@ async def test_memory_is_the_newest_committed_value_of_each_key(
     assert newest(memory[names[0]].newest) == {b"a": b"new", b"b": b"kept"}
     assert memory[names[0]].next_offset == await end_of(pipeline, names[0])
     assert memory[names[1]].newest == {}
+
+
+async def test_records_of_many_batches_keep_their_order_and_partition(
+    pipeline: Pipeline, owner: PartitionTransactions
+) -> None:
+    """Half of BATCH_BYTES each: a batch holds one. They go where their keys belong."""
+    keys = [b"a", b"b", b"c", b"d"] * 3
+    topic = pipeline.names.real("signals")
+    values = [b"%d-" % number + b"." * (BATCH_BYTES // 2) for number in range(len(keys))]
+    await owner.write([OutgoingRecord(topic, key, value) for key, value in zip(keys, values, strict=True)])
+    read = await pipeline.read("signals")
+    for key in set(keys):
+        found = [message for message in read if message.key == key]
+        assert [message.value for message in found] == [
+            value for own, value in zip(keys, values, strict=True) if own == key
+        ]
+        assert {message.partition for message in found} == {partition_of(key.decode(), pipeline.partitions)}
+
+
+async def test_a_record_over_the_limit_is_told_and_hides_its_neighbours(
+    pipeline: Pipeline, owner: PartitionTransactions
+) -> None:
+    with pytest.raises(MessageSizeTooLargeError):
+        await owner.write([record(pipeline, b"good"), record(pipeline, b"." * REQUEST_BYTES_MAX)])
+    assert await values(pipeline) == []
 
 
 def newest(messages: dict[bytes, ConsumerRecord]) -> dict[bytes, bytes | None]:
