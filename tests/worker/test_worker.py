@@ -116,7 +116,8 @@ async def test_killed_inside_transactions_and_restarted(pipeline: Pipeline, feed
 
 
 @pytest.mark.parametrize(
-    ("asleep_s", "session_timeout_s"), [(0.0, 2.0), pytest.param(20.0, 6.0, marks=[pytest.mark.slow])]
+    ("asleep_s", "session_timeout_s"),
+    [(0.0, 2.0), pytest.param(20.0, 6.0, marks=[pytest.mark.slow, pytest.mark.timeout(300)])],
 )
 async def test_worker_that_slept_inside_a_transaction_is_fenced(
     pipeline: Pipeline, feed: Feed, new_worker: NewWorker, asleep_s: float, session_timeout_s: float
