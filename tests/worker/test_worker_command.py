@@ -27,6 +27,19 @@ pytestmark = pytest.mark.kafka
 HEAVY = ("deltalake", "scipy")
 IDLE_MB_MAX = 250.0
 REAL = Clock()
+WORKING_METRICS = {
+    "headrace_messages_read_total",
+    "headrace_samples_read_total",
+    "headrace_partition_lag_seconds",
+    "headrace_partition_unread",
+    "headrace_window_series",
+    "headrace_window_memory_bytes",
+    "headrace_sources_off",
+    "headrace_tick_delay_seconds_bucket",
+    "headrace_tick_duration_seconds_bucket",
+    "headrace_transaction_seconds_bucket",
+    "headrace_rebuild_duration_seconds_bucket",
+}
 
 
 class Command:
@@ -92,6 +105,9 @@ async def test_live_worker_decides_is_ready_and_small(pipeline: Pipeline, tmp_pa
         assert decisions[-1].action is ScalingAction.HOLD
         text = await command.until("metrics", lambda text: "headrace_ticks_written_total" in text)
         assert "headrace_partitions_by_state{" in text
+        # Each metric that a worker in good health has something to tell of; one sample of each, with its labels.
+        told = {line.split(" ")[0].split("{")[0] for line in text.splitlines() if not line.startswith("#")}
+        assert WORKING_METRICS - told == set()
         command.process.terminate()
         assert await command.ended() == ExitCode.OK, command.said
     finally:
