@@ -103,6 +103,15 @@ BENCHES: Mapping[str, Bench] = {
         about="300 s of 10,000 replicas read again by a new owner, from Arrow frames, and the first tick decided",
         goals={"seconds": Goal(at_most=5)},
     ),
+    "producer": Bench(
+        module="producer",
+        about="what full samples and a GPU's cost their sender: beside one engine, an agent of 1,000 replicas, collect",
+        goals={
+            "embedded_core_fraction": Goal(at_most=0.01),
+            "agent_core_fraction": Goal(at_most=0.20),
+            "agent_resident_mb": Goal(at_most=200),
+        },
+    ),
     "windows": Bench(
         module="windows",
         about="the window kernel alone, batches of 500 samples",
