@@ -53,6 +53,8 @@ def conform(received: pa.RecordBatch, columns: FrameColumns) -> pa.RecordBatch:
     for wanted in columns.schema:
         index = received.schema.get_field_index(wanted.name)
         if index < 0:
+            if twice := received.schema.get_all_field_indices(wanted.name):
+                raise DecodeError(BadInput.INVALID, wanted.name, None, f"the column is there {len(twice)} times")
             if wanted.name in columns.required:
                 raise DecodeError(BadInput.MISSING_COLUMN, wanted.name, None, "a required column is missing")
             arrays.append(_absent(wanted, received.num_rows, columns))
