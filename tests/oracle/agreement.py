@@ -10,8 +10,8 @@ from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 
 from tests.oracle.cases import make_case
-from tests.oracle.compare import differences
-from tests.oracle.engine import Run, owns, run_engine
+from tests.oracle.engine import Run
+from tests.oracle.judgement import disagreements, judge
 from tests.oracle.model.book import Verdict
 from tests.oracle.model.log import Identity, Sample
 from tests.oracle.model.partition import Oracle
@@ -112,28 +112,10 @@ def assert_agreement(request: pytest.FixtureRequest, often: Collection[Disorder]
 
 def _checked(plan: Plan) -> set[str]:
     case = make_case(plan)
-    oracle, run, found = _judge(case)
+    oracle, run, found = judge(case)
     if found or run is None:
         raise DisagreementError(plan, found)
     return disorders(case, oracle, run)
-
-
-def _judge(case: Case) -> tuple[Oracle, Run | None, list[str]]:
-    """The differences are one of them where the engine fell over."""
-    oracle = Oracle(case.policies, owns)
-    for entry in case.entries:
-        oracle.read(entry)
-    told = oracle.finish()
-    try:
-        run = run_engine(case)
-    except Exception as error:
-        return oracle, None, [f"{type(error).__name__}: {error}"]
-    return oracle, run, list(differences(told, run))
-
-
-def disagreements(case: Case) -> list[str]:
-    """One line for each thing that the engine and the oracle do not say alike of a case."""
-    return _judge(case)[2]
 
 
 def disorders(case: Case, oracle: Oracle, run: Run) -> set[str]:

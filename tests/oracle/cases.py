@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from itertools import takewhile
 from random import Random
 
 from tests.oracle.model.log import ENGINE, ROUTER, Change, Clock, Entry, Message, Policy, Sample
@@ -44,6 +45,8 @@ class _Maker:
         self.rng = Random(self.plan.seed)
         self.start_s = 1000 + self.rng.randrange(604)
         """Anywhere in a ring of the windows' span."""
+        self.is_from_agents = self.has(Disorder.FRAMES) and self.rng.random() < 0.4
+        """Whether one frame a second tells of all replicas."""
 
     def has(self, disorder: Disorder) -> bool:
         return disorder in self.plan.disorders
@@ -140,7 +143,7 @@ class _Maker:
         rng = self.rng
         scalars, histograms = some_values(rng, profile, second)
         at_s = self.start_s + second
-        stamped_s = at_s + 1 + EIGHTH * rng.randrange(17)
+        stamped_s = at_s + 1 + EIGHTH * (4 if self.is_from_agents else rng.randrange(17))
         received_s = stamped_s + EIGHTH * rng.choice((-4, -1, 0, 3)) if rng.random() < 0.2 else None
         sample = replace(
             known,
@@ -158,7 +161,8 @@ class _Maker:
     def _states(self, endpoint: str, replica: str, first: int, last: int) -> None:
         rng = self.rng
         states = [(first - rng.randrange(4), "starting"), (first + rng.choice((0, 0, 3)), "ready")]
-        states += [(last, rng.choice(("draining", "gone", "failed")))] if rng.random() < 0.6 else []
+        ended = last - rng.choice((0, 0, 3))
+        states += [(ended, rng.choice(("draining", "gone", "failed")))] if rng.random() < 0.6 else []
         states += [(second, "ready") for second in range(first + 4, last, 9)]
         for second, state in sorted(states)[rng.choice((0, 0, 1)) :]:
             at_s = self.start_s + second
@@ -231,7 +235,7 @@ class _Maker:
                 entries.append(changes.pop(0))
                 continue
             group = [order.pop(0)]
-            if self.has(Disorder.FRAMES) and rng.random() < 0.6:
+            if self.has(Disorder.FRAMES) and (self.is_from_agents or rng.random() < 0.6):
                 group += self._frame_mates(group[0], order)
                 entries.append(
                     Message(offset, max(one.stamped_s for one in group), tuple(one.sample for one in group), True)
@@ -247,7 +251,10 @@ class _Maker:
         """The samples that follow, as many as fit into one frame with the first: their bounds do not differ."""
         bounds: dict[str, tuple[Fraction, ...]] = {}
         found: list[Sent] = []
-        for one in [first, *order[: self.rng.randint(0, 8)]]:
+        followers = iter(order[: self.rng.randint(0, 8)])
+        if self.is_from_agents:
+            followers = takewhile(lambda one: one.stamped_s == first.stamped_s, order)
+        for one in (first, *followers):
             wanted = {name: histogram.bounds for name, histogram in one.sample.histograms.items()}
             if any(bounds.get(name, edges) != edges for name, edges in wanted.items()):
                 break

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from enum import StrEnum
 from fractions import Fraction
+from random import Random
 
 from tests.oracle.model.log import Entry, Metric, Policy
 
@@ -65,3 +66,11 @@ METRICS = (
     Metric("e2e_latency", "e2e_latency:p90", Fraction(9, 10)),
     Metric("e2e_latency", "e2e_latency:p99", Fraction(99, 100)),
 )
+
+
+def drawn_plan(seed: int) -> Plan:
+    """The plan of a seed alone."""
+    rng = Random(seed)
+    rare = {Disorder.TWO_ENDPOINTS, Disorder.STRAY, Disorder.AHEAD, Disorder.CLOCK}
+    disorders = frozenset(one for one in Disorder if rng.random() < (0.2 if one in rare else 0.4))
+    return Plan(seed, rng.randint(5, 14), rng.randint(1, 2), disorders)

@@ -68,6 +68,8 @@ def some_values(rng: Random, profile: Profile, second: int) -> tuple[dict[str, i
 
 def some_histogram(rng: Random, bounds: Bounds) -> Histogram:
     raw = tuple(Fraction(rng.randrange(rng.choice((250, 2000)))) for _ in range(rng.choice((0, 1, 2, 5))))
+    if rng.random() < 0.03:
+        raw = raw[:1] * rng.choice((254, 255, 300))
     counts = [0] * (len(bounds) + 1)
     for value in raw:
         counts[bisect_left(bounds, value)] += 1
