@@ -20,7 +20,7 @@ from actuators.port import ScaleTargetPort
 from actuators.retries import Backoff
 from actuators.tenure import DECISIONS, OUTCOMES, Tenure, TenureOptions
 from actuators.verdicts import Limits
-from wire.admin import list_topics
+from wire.admin import partition_counts
 from wire.kafka import KafkaAccess, close_consumer, open_consumer
 from wire.topics import TopicNames
 
@@ -105,8 +105,7 @@ class Actuator:
             await close_consumer(consumer, CLOSE_PATIENCE_S)
 
     async def _partition_counts(self) -> dict[str, int]:
-        states = await list_topics(self._options.access, self._options.names)
-        counts = {state.name: state.partitions for state in states}
+        counts = await partition_counts(self._options.access, self._options.names)
         missing = [self._options.names.real(topic) for topic in (DECISIONS, OUTCOMES) if topic not in counts]
         if missing:
             raise TopicsMissingError(f"topics are missing: {', '.join(missing)} (hint: headrace topics create)")

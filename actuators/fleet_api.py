@@ -29,6 +29,7 @@ from actuators.port import (
     Unanswered,
 )
 from records.fields import Count, Name
+from wire.web_logins import login_of
 
 CALL_S = 5.0
 ANSWER_BYTES_MAX = 1024 * 1024
@@ -68,10 +69,14 @@ class _Answer:
 
 
 class FleetApi:
-    """An asynchronous context; a ScaleTargetPort inside it. `timeout_s` is for a whole call, real seconds."""
+    """An asynchronous context; a ScaleTargetPort inside it. `timeout_s` is for a whole call, real seconds.
+
+    The URL may hold a user and a password (basic authentication): they are sent, and never told.
+    """
 
     def __init__(self, url: str, timeout_s: float = CALL_S) -> None:
-        self._url = url.rstrip("/")
+        self._url, login = login_of(url.rstrip("/"))
+        self._auth = None if login is None else aiohttp.BasicAuth(*login, encoding="utf-8")
         self._timeout = aiohttp.ClientTimeout(total=timeout_s)
         self._timeout_s = timeout_s
         self._session: aiohttp.ClientSession | None = None
@@ -187,7 +192,7 @@ class FleetApi:
         self, method: str, url: URL, headers: Mapping[str, str], data: bytes | None
     ) -> AbstractAsyncContextManager[aiohttp.ClientResponse]:
         assert self._session is not None, "a FleetApi is used inside its context"
-        return self._session.request(method, url, headers=headers, data=data, allow_redirects=False)
+        return self._session.request(method, url, headers=headers, data=data, auth=self._auth, allow_redirects=False)
 
 
 def _observed(target: TargetRef, answer: _Answer) -> ObservedTarget | None:

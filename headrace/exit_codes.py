@@ -18,6 +18,7 @@ class ExitCode(IntEnum):
     STORAGE = 5
     STUCK = 6
     CHILD_ENDED = 7
+    REFUSED = 8
     BUG = 70
     INTERRUPTED = 130
     READER_GONE = 141
@@ -36,6 +37,7 @@ _MEANINGS = {
     ExitCode.STORAGE: "a disk is full, or a folder is gone or may not be written",
     ExitCode.STUCK: "there was work and no progress; start it again",
     ExitCode.CHILD_ENDED: "a process that this one runs ended unexpectedly",
+    ExitCode.REFUSED: "Kafka refuses it: a user, a password, a certificate or a right is wrong",
     ExitCode.BUG: "an error that nobody expected; the log has its traceback",
     ExitCode.INTERRUPTED: "interrupted before it was done",
     ExitCode.READER_GONE: "whoever read its output, such as `head`, has ended",

@@ -19,6 +19,8 @@ _QUIET = {
 }
 """Libraries whose information is ours told twice; `--log-level debug` shows it all. Timers of Faust's that come late
 change nothing: no time of ours depends on them."""
+_PASSWORDS = "aiokafka.conn"
+"""At level debug it tells requests as they are, and that of SASL PLAIN is the password."""
 _REPEATING = ("aiokafka", SERVER)
 """Each of the one's clients tells each of its tries, many a second while brokers are away; the other tells of whatever
 is sent to our ports."""
@@ -35,7 +37,8 @@ def configure_logs(settings: ProcessSettings, process: str) -> None:
     ]
     console = settings.log_format == "console" or (settings.log_format == "auto" and sys.stderr.isatty())
     final: list[Processor] = (
-        [structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty())]
+        # Not rich's tracebacks, its default: they show local variables, and passwords are among them.
+        [structlog.dev.ConsoleRenderer(sys.stderr.isatty(), exception_formatter=structlog.dev.plain_traceback)]
         if console
         else [structlog.processors.format_exc_info, structlog.processors.JSONRenderer()]
     )
@@ -52,6 +55,7 @@ def configure_logs(settings: ProcessSettings, process: str) -> None:
     logging.basicConfig(handlers=[handler], level=level, force=True)
     for name, quiet in _QUIET.items():
         logging.getLogger(name).setLevel(level if level == logging.DEBUG else max(level, quiet))
+    logging.getLogger(_PASSWORDS).setLevel(max(level, logging.WARNING))
     logging.getLogger(SERVER).addFilter(_BAD_REQUESTS)
     structlog.configure(
         processors=[*shared, structlog.stdlib.ProcessorFormatter.wrap_for_formatter],

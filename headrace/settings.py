@@ -22,10 +22,12 @@ from headrace.exit_codes import CannotRunError
 from headrace.host_name import HostName
 from headrace.kafka_address import ADDRESSES
 from headrace.nearest import did_you_mean
+from headrace.secret_files import secret_file_problems, secret_of
 from headrace.setting_checks import check, contradictions, without
 from headrace.setting_ranges import allowed_text
 from wire.kafka import KafkaAccess, sasl_problems, tls_problems
 from wire.topics import TopicNames
+from wire.web_logins import without_logins
 
 PREFIX = "HEADRACE_"
 CONFIG_VARIABLE = "HEADRACE_CONFIG"
@@ -89,27 +91,38 @@ class ClusterSettings(Settings):
         "PLAIN", description="How to authenticate."
     )
     sasl_username: str | None = Field(
-        None, description="User name for PLAIN and SCRAM; its password only by HEADRACE_SASL_PASSWORD or the file."
+        None,
+        description="User name for PLAIN and SCRAM; its password by HEADRACE_SASL_PASSWORD, the settings' file, or a "
+        "file of its own.",
     )
     sasl_password: SecretStr | None = Field(None, description="Its password.")
+    sasl_password_file: Path | None = Field(None, description="File that holds the password and nothing else.")
     ssl_cafile: Path | None = Field(None, description="PEM file of the authorities to trust; default: the system's.")
     ssl_certfile: Path | None = Field(None, description="PEM file of the client's certificate.")
     ssl_keyfile: Path | None = Field(None, description="PEM file of its private key.")
     ssl_password: SecretStr | None = Field(None, description="Password of the private key.")
+    ssl_password_file: Path | None = Field(None, description="File that holds the private key's password.")
     ssl_check_hostname: bool = Field(True, description="Whether the broker's certificate must name the broker.")
     topic_prefix: str = Field(
         "", max_length=200, pattern="^[a-zA-Z0-9._-]*$", description="Goes before the name of every topic."
     )
 
-    @check("security_protocol", "sasl_mechanism", "sasl_username", "sasl_password")
+    @check("security_protocol", "sasl_mechanism", "sasl_username", "sasl_password", "sasl_password_file")
     def _who_is_told(self) -> list[str]:
-        has_password = self.sasl_password is not None
+        has_password = self.sasl_password is not None or self.sasl_password_file is not None
         return sasl_problems(self.security_protocol, self.sasl_mechanism, self.sasl_username, has_password)
 
     @check("security_protocol", "ssl_cafile", "ssl_certfile", "ssl_keyfile")
     def _files_are_used(self) -> list[str]:
         has_files = any(path is not None for path in (self.ssl_cafile, self.ssl_certfile, self.ssl_keyfile))
         return tls_problems(self.security_protocol, has_files)
+
+    @check("sasl_password", "sasl_password_file", "ssl_password", "ssl_password_file")
+    def _passwords_are_there(self) -> list[str]:
+        return [
+            *secret_file_problems("sasl_password", self.sasl_password, self.sasl_password_file),
+            *secret_file_problems("ssl_password", self.ssl_password, self.ssl_password_file),
+        ]
 
     @property
     def topic_names(self) -> TopicNames:
@@ -122,11 +135,11 @@ class ClusterSettings(Settings):
             security_protocol=self.security_protocol,
             sasl_mechanism=self.sasl_mechanism,
             sasl_username=self.sasl_username,
-            sasl_password=_plain(self.sasl_password),
+            sasl_password=secret_of(self.sasl_password, self.sasl_password_file),
             ssl_cafile=_plain(self.ssl_cafile),
             ssl_certfile=_plain(self.ssl_certfile),
             ssl_keyfile=_plain(self.ssl_keyfile),
-            ssl_password=_plain(self.ssl_password),
+            ssl_password=secret_of(self.ssl_password, self.ssl_password_file),
             ssl_check_hostname=self.ssl_check_hostname,
             client_id=client_id,
         )
@@ -290,7 +303,7 @@ def _problem_lines(model: type[Settings], given: Mapping[str, Given], wrong: Err
         yield f"{flag}: required: {field.description} (or {variable}, or {name} in [{section}] of the file)"
         return
     entry = given[name]
-    value = "(hidden)" if _is_secret(field.annotation) else repr(entry.value)
+    value = "(hidden)" if _is_secret(field.annotation) else without_logins(repr(entry.value))
     yield f"{entry.origin}: {value}, allowed: {allowed_text(field) or wrong['msg']}"
 
 
@@ -298,5 +311,5 @@ def _is_secret(annotation: Any) -> bool:
     return annotation is SecretStr or SecretStr in getattr(annotation, "__args__", ())
 
 
-def _plain(value: SecretStr | Path | None) -> str | None:
-    return value.get_secret_value() if isinstance(value, SecretStr) else None if value is None else str(value)
+def _plain(value: Path | None) -> str | None:
+    return None if value is None else str(value)

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
@@ -10,8 +10,10 @@ from typing import Any
 from aiokafka import TopicPartition
 from aiokafka.admin import NewTopic
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
-from aiokafka.errors import KafkaError, TopicAlreadyExistsError, for_code
+from aiokafka.errors import KafkaError, TopicAlreadyExistsError, TopicAuthorizationFailedError, for_code
 
+from wire.acls import Operation, Resource, Right
+from wire.admission import missing_told
 from wire.kafka import AdminClient, KafkaAccess, open_admin, open_consumer, started
 from wire.topics import CO_PARTITIONED, TOPICS, TopicNames, TopicSpec
 
@@ -24,7 +26,14 @@ _RETRY_MS = 10
 
 
 class TopicsError(Exception):
-    """Kafka refused a topic, or one did not appear in time; the message has one problem a line."""
+    """Kafka refused a topic, or one did not appear in time; the message has one problem a line.
+
+    `is_denied`: somebody else may do it, we may not.
+    """
+
+    def __init__(self, message: str, is_denied: bool = False) -> None:
+        super().__init__(message)
+        self.is_denied = is_denied
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -99,7 +108,7 @@ async def create_topics(
         missing = [spec for spec in TOPICS.values() if names.real(spec.name) not in existing]
         if missing:
             response = await admin.create_topics([_new_topic(spec, names, settings) for spec in missing])
-            _raise_refused(response.topic_errors)
+            _raise_refused(access, response.topic_errors)
         led = await _until_led(admin, [names.real(topic) for topic in TOPICS], timeout_s)
     await _until_answered(access, led, timeout_s)
     return [spec.name for spec in missing]
@@ -114,8 +123,12 @@ def _new_topic(spec: TopicSpec, names: TopicNames, settings: TopicSettings) -> N
     )
 
 
-def _raise_refused(topic_errors: Sequence[tuple[Any, ...]]) -> None:
+def _raise_refused(access: KafkaAccess, topic_errors: Sequence[tuple[Any, ...]]) -> None:
     """Two processes may create the topics at once: one that is there already is as good as made."""
+    denied = [name for name, code, _ in topic_errors if code == TopicAuthorizationFailedError.errno]
+    if denied:
+        missing = [Right(resource=Resource.TOPIC, name=name, operation=Operation.CREATE) for name in sorted(denied)]
+        raise TopicsError(missing_told(access, missing), is_denied=True)
     refused = [
         f"{name}: {for_code(code).__name__}: {message or ''}"
         for name, code, message in topic_errors
@@ -158,10 +171,19 @@ async def _until_answered(access: KafkaAccess, partitions: Sequence[TopicPartiti
         raise TopicsError(f"the topics cannot be read and written after {timeout_s} s") from None
 
 
-async def list_topics(access: KafkaAccess, names: TopicNames) -> list[TopicState]:
-    """Our topics that are on the cluster, in the order of TOPICS. Raises aiokafka's KafkaError."""
+async def partition_counts(access: KafkaAccess, names: TopicNames) -> dict[str, int]:
+    """Of each topic of ours that is on the cluster, and that we may see, by logical name. Raises KafkaError."""
     async with started(open_admin(access)) as admin:
-        wanted = {names.real(topic): topic for topic in TOPICS}
+        found = {topic["topic"]: len(topic["partitions"]) for topic in await admin.describe_topics()}
+    return {topic: found[names.real(topic)] for topic in TOPICS if names.real(topic) in found}
+
+
+async def list_topics(
+    access: KafkaAccess, names: TopicNames, topics: Collection[str] = tuple(TOPICS)
+) -> list[TopicState]:
+    """Those of `topics` that are on the cluster, in the order of TOPICS. Raises aiokafka's KafkaError."""
+    async with started(open_admin(access)) as admin:
+        wanted = {names.real(topic): topic for topic in TOPICS if topic in topics}
         found = {topic["topic"]: len(topic["partitions"]) for topic in await admin.describe_topics()}
         present = [name for name in wanted if name in found]
         configs = await _configs(admin, present) if present else {}
@@ -194,14 +216,21 @@ async def session_timeouts_ms(access: KafkaAccess) -> tuple[int, int] | None:
     return (int(least), int(most)) if least and most else None
 
 
-async def check_topics(access: KafkaAccess, names: TopicNames, partitions: int | None = None) -> list[str]:
-    """What is wrong with the topics on the cluster, one line each; empty where all is well.
+async def check_topics(
+    access: KafkaAccess,
+    names: TopicNames,
+    partitions: int | None = None,
+    topics: Collection[str] = tuple(TOPICS),
+) -> list[str]:
+    """What is wrong with `topics` on the cluster, one line each; empty where all is well.
 
     Missing topics, unequal partition counts of co-partitioned ones (or others than `partitions`), another cleanup.
     """
-    states = {state.name: state for state in await list_topics(access, names)}
+    states = {state.name: state for state in await list_topics(access, names, topics)}
     problems = [
-        f"{names.real(topic)}: missing (hint: headrace topics create)" for topic in TOPICS if topic not in states
+        f"{names.real(topic)}: missing (hint: headrace topics create)"
+        for topic in TOPICS
+        if topic in topics and topic not in states
     ]
     problems += _unequal(
         {names.real(topic): states[topic].partitions for topic in CO_PARTITIONED if topic in states}, partitions

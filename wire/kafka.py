@@ -86,7 +86,8 @@ class KafkaAccess:
             cafile=self.ssl_cafile,
             certfile=self.ssl_certfile,
             keyfile=self.ssl_keyfile,
-            password=self.ssl_password,
+            # Not None: OpenSSL would ask for it on the terminal.
+            password=self.ssl_password or "",
         )
         context.check_hostname = self.ssl_check_hostname
         return context

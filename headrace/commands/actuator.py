@@ -22,10 +22,12 @@ from actuators.watched_port import WatchedPort
 from headrace.clock import monotonic_s
 from headrace.exit_codes import CannotRunError, ExitCode
 from headrace.flags import new_app, settings_command
+from headrace.kafka_door import enter, turned_away
 from headrace.kafka_reach import KafkaReach
 from headrace.process import Process, run_process
 from headrace.session_timeouts import session_timeout_told
 from headrace.settings import KafkaSettings, ProcessSettings
+from wire.acls import Groups, Role, rights_of
 from wire.hosts import is_host
 
 HELP = """Carry out scaling decisions: read `decisions.scaling`, change the scale targets, write `outcomes`.
@@ -141,7 +143,10 @@ class FleetActuatorSettings(ActuatorSettings):
 
 
 @settings_command(
-    app, FleetActuatorSettings, name="fleet", exits=[ExitCode.UNAVAILABLE, ExitCode.PARTITIONS, ExitCode.STUCK]
+    app,
+    FleetActuatorSettings,
+    name="fleet",
+    exits=[ExitCode.UNAVAILABLE, ExitCode.REFUSED, ExitCode.PARTITIONS, ExitCode.STUCK],
 )
 def fleet(settings: FleetActuatorSettings) -> ExitCode:
     r"""Carry out decisions on the simulated fleet, until Ctrl-C or SIGTERM.
@@ -189,7 +194,9 @@ async def _watch_target(api: FleetApi, port: WatchedPort, name: str) -> None:
 
 async def _serve(process: Process[Any], options: ActuatorOptions, port: WatchedPort) -> None:
     settings = process.settings
+    rights = rights_of(Role.ACTUATOR, options.names, Groups(actuator=options.group_id))
     process.health.expect("partitions", "not assigned yet")
+    await enter(options.access, rights)
     running = Actuator(options, port)
     reach = KafkaReach(options.access, options.names.real(DECISIONS))
     beside = [asyncio.create_task(_tell_health(process, running, port, reach)), asyncio.create_task(reach.watch())]
@@ -203,8 +210,7 @@ async def _serve(process: Process[Any], options: ActuatorOptions, port: WatchedP
         told = await session_timeout_told(options.access, settings.session_timeout_seconds)
         raise CannotRunError(told) from error
     except KafkaError as error:
-        message = f"Kafka at {settings.bootstrap} does not serve the actuator: {error}"
-        raise CannotRunError(message, ExitCode.UNAVAILABLE) from error
+        raise await turned_away(options.access, rights, error, "the actuator") from error
     finally:
         for task in beside:
             task.cancel()

@@ -18,13 +18,16 @@ from headrace.clock import SPEED_MAX, SPEED_VARIABLE
 from headrace.exit_codes import CannotRunError, ExitCode, reader_gone
 from headrace.flags import new_app, settings_command
 from headrace.kafka_address import ADDRESSES
+from headrace.kafka_door import enter_if_there
 from headrace.process import Process, run_process
 from headrace.producer_watch import watch_producer
 from headrace.setting_checks import check
 from headrace.settings import ClusterSettings, ProcessSettings
+from wire.acls import Role, rights_of
 from wire.hosts import is_host
 from wire.kafka import KafkaAccess
 from wire.producer import TelemetryProducer
+from wire.web_logins import without_logins
 
 app = new_app()
 log = structlog.get_logger("headrace.collect")
@@ -91,7 +94,7 @@ class CollectSettings(MaybeKafkaSettings, ProcessSettings):
     def _speed_is_of_a_recording(self) -> list[str]:
         return _recording_alone("--speed", self.speed, self)
 
-    @check("out", "security_protocol", "sasl_mechanism", "sasl_username", "sasl_password")
+    @check("out", "security_protocol", "sasl_mechanism", "sasl_username", "sasl_password", "sasl_password_file")
     def _who_is_told(self) -> list[str]:
         return super()._who_is_told() if self.out is None else []
 
@@ -113,7 +116,14 @@ class CollectSettings(MaybeKafkaSettings, ProcessSettings):
         return self.replica[0] if self.replica else f"{self.endpoint}-0"
 
 
-_EXITS = [ExitCode.INCOMPLETE, ExitCode.UNAVAILABLE, ExitCode.STORAGE, ExitCode.INTERRUPTED, ExitCode.READER_GONE]
+_EXITS = [
+    ExitCode.INCOMPLETE,
+    ExitCode.UNAVAILABLE,
+    ExitCode.REFUSED,
+    ExitCode.STORAGE,
+    ExitCode.INTERRUPTED,
+    ExitCode.READER_GONE,
+]
 
 
 @settings_command(app, CollectSettings, exits=_EXITS)
@@ -163,6 +173,7 @@ async def _run(process: Process[CollectSettings]) -> ExitCode:
 
 async def _to_kafka(process: Process[CollectSettings], access: KafkaAccess) -> Collector:
     settings, clock = process.settings, process.clock
+    await enter_if_there(access, rights_of(Role.COLLECTOR, settings.topic_names))
     producer = TelemetryProducer(access, settings.topic_names, clock=None if clock.is_real else clock.now_s)
     process.health.expect("kafka", f"nothing was sent to {access.bootstrap} yet")
     await producer.start()
@@ -250,19 +261,22 @@ def _named_url(given: str) -> tuple[str, str]:
     """`NAME=URL` or `URL`; name and URL without a slash at its end."""
     name, is_named, url = given.partition("=")
     if not is_named or "://" in name:
-        name, url = urlsplit(given).netloc, given
+        name, url = urlsplit(given).netloc.rpartition("@")[2], given
     return name, url.rstrip("/")
 
 
 def _replica_problems(settings: CollectSettings) -> list[str]:
     if settings.recording is not None:
         if len(settings.replica) > 1 or any("://" in given for given in settings.replica):
-            return [f"--replica: {' '.join(settings.replica)}, allowed with --recording: one NAME, no URL"]
+            return [
+                f"--replica: {without_logins(' '.join(settings.replica))}, allowed with --recording: one NAME, no URL"
+            ]
         return []
     if not settings.replica:
         return ["--replica: required without --recording: NAME=URL of an engine, once for each"]
+    form = "NAME=URL or URL, with http:// or https:// and without ? and #"
     problems = [
-        f"--replica: {given!r}, allowed: NAME=URL or URL, with http:// or https:// and without ? and #"
+        f"--replica: {without_logins(repr(given))}, allowed: {form}"
         for given in settings.replica
         if not _is_good(*_named_url(given))
     ]

@@ -84,7 +84,9 @@ class ExplainSettings(KafkaPlace, TablesPlace):
 
 
 @settings_command(
-    app, ExplainSettings, exits=[ExitCode.INCOMPLETE, ExitCode.UNAVAILABLE, ExitCode.PARTITIONS, ExitCode.STORAGE]
+    app,
+    ExplainSettings,
+    exits=[ExitCode.INCOMPLETE, ExitCode.UNAVAILABLE, ExitCode.REFUSED, ExitCode.PARTITIONS, ExitCode.STORAGE],
 )
 def explain_decision(settings: ExplainSettings) -> ExitCode:
     """Say in plain words why an endpoint was scaled, or was not: what was decided, whether it was carried out, what was

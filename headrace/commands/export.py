@@ -15,6 +15,7 @@ from headrace.one_shot import ask_kafka
 from headrace.replay_files import STANDARD, open_output
 from headrace.settings import KafkaSettings
 from records.fields import SECOND_MAX
+from wire.acls import Role, rights_of
 from wire.kafka import open_consumer
 
 app = new_app("""Write a replay file of one endpoint from what Kafka holds.""")
@@ -43,7 +44,7 @@ class ExportSettings(KafkaSettings):
         return value
 
 
-@settings_command(app, ExportSettings, exits=[ExitCode.UNAVAILABLE, ExitCode.READER_GONE])
+@settings_command(app, ExportSettings, exits=[ExitCode.UNAVAILABLE, ExitCode.REFUSED, ExitCode.READER_GONE])
 def export(settings: ExportSettings) -> ExitCode:
     r"""Write a replay file of one endpoint: what the workers had read, and when they ticked.
 
@@ -55,7 +56,8 @@ def export(settings: ExportSettings) -> ExitCode:
             --out chat.jsonl.gz --bootstrap 127.0.0.1:9092
         headrace replay --telemetry chat.jsonl.gz
     """
-    recording = ask_kafka(settings.bootstrap, _export(settings))
+    rights = rights_of(Role.ANALYST, settings.topic_names)
+    recording = ask_kafka(settings.access(), rights, lambda: _export(settings))
     first, last = recording.ticks[0].at_s, recording.ticks[-1].at_s
     typer.echo(f"{len(recording.ticks)} ticks of {settings.endpoint}, {first} to {last}", err=True)
     if first > settings.from_ and recording.memory is not None:

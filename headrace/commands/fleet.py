@@ -20,6 +20,7 @@ from headrace.fleet.pacing import paced_seconds
 from headrace.fleet.scenario_file import load_scenario
 from headrace.fleet.server import ApiPlace, served
 from headrace.host_name import HostName
+from headrace.kafka_door import enter_if_there
 from headrace.process import Process, run_process
 from headrace.producer_watch import watch_producer
 from headrace.settings import KafkaSettings, ProcessSettings
@@ -28,6 +29,7 @@ from simulation.journal import Journal, JournalEntry
 from simulation.scale_api import make_app
 from simulation.scenario import Scenario
 from simulation.simulated_endpoint import SimulatedEndpoint
+from wire.acls import Role, rights_of
 from wire.producer import ProducerSettings, TelemetryProducer
 
 app = new_app()
@@ -67,7 +69,14 @@ class FleetSettings(KafkaSettings, ProcessSettings):
 @settings_command(
     app,
     FleetSettings,
-    exits=[ExitCode.INCOMPLETE, ExitCode.UNAVAILABLE, ExitCode.STORAGE, ExitCode.INTERRUPTED, ExitCode.READER_GONE],
+    exits=[
+        ExitCode.INCOMPLETE,
+        ExitCode.UNAVAILABLE,
+        ExitCode.REFUSED,
+        ExitCode.STORAGE,
+        ExitCode.INTERRUPTED,
+        ExitCode.READER_GONE,
+    ],
 )
 def fleet(settings: FleetSettings) -> ExitCode:
     r"""Run simulated model servers that report every second as real ones do, and can be scaled over HTTP.
@@ -132,8 +141,10 @@ async def _simulate(
     # Reports arrive when their second is over: that this host is late is no delay of the simulated network, and on a
     # fast clock a moment of it would look like unsteady clocks of all replicas.
     reported_s = float(first_s)
+    access = settings.access("headrace-fleet")
+    await enter_if_there(access, rights_of(Role.PRODUCER, settings.topic_names))
     producer = TelemetryProducer(
-        settings.access("headrace-fleet"),
+        access,
         settings.topic_names,
         ProducerSettings(frames=True, linger_s=clock.real_seconds(FRAMES_LINGER_S)) if is_arrow else None,
         clock=None if clock.is_real else lambda: reported_s,

@@ -15,6 +15,7 @@ from headrace.policies.folder import load_folder
 from headrace.policies.topic import Changes, publish
 from headrace.settings import KafkaSettings, Settings
 from records.policy import EndpointPolicy
+from wire.acls import Role, rights_of
 
 app = new_app(
     """Check a folder of policies, or publish it.
@@ -61,7 +62,7 @@ class ApplySettings(KafkaSettings):
     delete: tuple[str, ...] = Field((), description="Endpoint whose policy is deleted; may be repeated.")
 
 
-@settings_command(app, ApplySettings, name="apply", exits=[ExitCode.UNAVAILABLE, ExitCode.PARTITIONS])
+@settings_command(app, ApplySettings, name="apply", exits=[ExitCode.UNAVAILABLE, ExitCode.REFUSED, ExitCode.PARTITIONS])
 def apply(settings: ApplySettings) -> ExitCode:
     """Publish a folder of policies to Kafka, where the workers find them, and say what changed.
 
@@ -82,8 +83,9 @@ def apply(settings: ApplySettings) -> ExitCode:
     for note in loaded.notes if loaded else ():
         typer.echo(f"{note} (note)")
     clock = Clock.from_environment()
-    work = publish(settings.access(), settings.topic_names, policies, settings.delete, clock)
-    _tell(ask_kafka(settings.bootstrap, work))
+    access, names = settings.access(), settings.topic_names
+    rights = rights_of(Role.POLICY, names)
+    _tell(ask_kafka(access, rights, lambda: publish(access, names, policies, settings.delete, clock)))
     return ExitCode.OK
 
 

@@ -12,6 +12,7 @@ from headrace.clock import monotonic_s
 from headrace.commands.table_settings import TablesSettings
 from headrace.exit_codes import CannotRunError, ExitCode
 from headrace.flags import new_app, settings_command
+from headrace.kafka_door import enter, turned_away
 from headrace.kafka_reach import KafkaReach
 from headrace.nearest import did_you_mean
 from headrace.process import Process, run_process
@@ -21,6 +22,7 @@ from headrace.settings import KafkaSettings, ProcessSettings
 from sinks.buffers import FlushRules
 from sinks.errors import SourceError, StorageError, StuckError
 from sinks.sink import DeltaSink, SinkPlan
+from wire.acls import Groups, Role, rights_of
 from wire.topics import TOPICS
 
 app = new_app()
@@ -101,7 +103,7 @@ class SinkSettings(KafkaSettings, TablesSettings, ProcessSettings):
     app,
     SinkSettings,
     name="sink",
-    exits=[ExitCode.UNAVAILABLE, ExitCode.PARTITIONS, ExitCode.STORAGE, ExitCode.STUCK],
+    exits=[ExitCode.UNAVAILABLE, ExitCode.REFUSED, ExitCode.PARTITIONS, ExitCode.STORAGE, ExitCode.STUCK],
 )
 def sink(settings: SinkSettings) -> ExitCode:
     """Write every topic into its Delta table, each record once, until Ctrl-C or SIGTERM.
@@ -118,9 +120,12 @@ def sink(settings: SinkSettings) -> ExitCode:
 
 
 async def _serve(process: Process[SinkSettings]) -> None:
-    running = DeltaSink(process.settings.plan())
-    process.health.expect("partitions", "not assigned yet")
     settings = process.settings
+    plan = settings.plan()
+    rights = rights_of(Role.SINK, plan.names, Groups(sink=plan.group), plan.topics)
+    process.health.expect("partitions", "not assigned yet")
+    await enter(plan.access, rights)
+    running = DeltaSink(plan)
     reach = KafkaReach(settings.access("headrace-sink"), settings.topic_names.real("policies"))
     beside = [asyncio.create_task(_tell_health(process, running, reach)), asyncio.create_task(reach.watch())]
     try:
@@ -135,8 +140,7 @@ async def _serve(process: Process[SinkSettings]) -> None:
         told = await session_timeout_told(settings.access("headrace-sink"), settings.session_timeout_seconds)
         raise CannotRunError(told) from error
     except KafkaError as error:
-        message = f"Kafka at {process.settings.bootstrap} does not serve the sink: {error}"
-        raise CannotRunError(message, ExitCode.UNAVAILABLE) from error
+        raise await turned_away(settings.access("headrace-sink"), rights, error, "the sink") from error
     finally:
         for task in beside:
             task.cancel()

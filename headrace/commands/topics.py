@@ -1,28 +1,43 @@
 """`headrace topics`: create, list and check."""
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import typer
 from pydantic import Field
 from rich.console import Console
 from rich.table import Table
+from typer.core import TyperGroup
 
 from headrace.clock import Clock
+from headrace.commands.topic_acls import AclSettings, print_acls
 from headrace.exit_codes import ExitCode
 from headrace.flags import new_app, settings_command
 from headrace.one_shot import ask_kafka
 from headrace.settings import KafkaSettings, PartitionSettings
+from wire.acls import Operation, Right, Role, rights_of
 from wire.admin import RETENTION_BYTES, TopicSettings, TopicState, check_topics, create_topics, list_topics
 from wire.topic_times import timestamp_problems
+from wire.topics import TopicNames
 
 app = new_app(
-    """Create, list or check Headrace's topics.
+    """Create, list or check Headrace's topics, or print who needs which rights to them (--acls does that too).
 
     Example:
 
         headrace topics create --bootstrap 127.0.0.1:9092 --partitions 12
     """
 )
+
+
+class _TopicsGroup(TyperGroup):
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """`--acls` stands for the command `acls`."""
+        named = ["acls", *(word for word in args if word != "--acls")] if "--acls" in args else args
+        parsed: list[str] = super().parse_args(ctx, named)
+        return parsed
+
+
+app.info.cls = _TopicsGroup
 
 
 class CreateSettings(KafkaSettings, PartitionSettings):
@@ -34,7 +49,7 @@ class CreateSettings(KafkaSettings, PartitionSettings):
     )
 
 
-@settings_command(app, CreateSettings, name="create", exits=[ExitCode.UNAVAILABLE])
+@settings_command(app, CreateSettings, name="create", exits=[ExitCode.UNAVAILABLE, ExitCode.REFUSED])
 def create(settings: CreateSettings) -> ExitCode:
     """Make the topics that are missing, and wait until they can be used. Topics that exist are left as they are.
 
@@ -50,7 +65,9 @@ def create(settings: CreateSettings) -> ExitCode:
         retention_bytes=settings.retention_bytes,
         producer_timestamps=not Clock.from_environment().is_real,
     )
-    made = ask_kafka(settings.bootstrap, create_topics(settings.access(), settings.topic_names, wanted))
+    access, names = settings.access(), settings.topic_names
+    # Of topics that are not there yet nobody can say what we may do.
+    made = ask_kafka(access, (), lambda: create_topics(access, names, wanted))
     for name in made:
         typer.echo(f"created {settings.topic_names.real(name)}")
     typer.echo(f"{len(made)} topics created on {settings.bootstrap}")
@@ -61,14 +78,15 @@ class ListSettings(KafkaSettings):
     section: ClassVar[str] = "topics"
 
 
-@settings_command(app, ListSettings, name="list", exits=[ExitCode.UNAVAILABLE])
+@settings_command(app, ListSettings, name="list", exits=[ExitCode.UNAVAILABLE, ExitCode.REFUSED])
 def show(settings: ListSettings) -> ExitCode:
     """Show Headrace's topics as they are on the cluster.
 
     Example:
         headrace topics list --bootstrap 127.0.0.1:9092
     """
-    states = ask_kafka(settings.bootstrap, list_topics(settings.access(), settings.topic_names))
+    access, names = settings.access(), settings.topic_names
+    states = ask_kafka(access, _looking(names), lambda: list_topics(access, names))
     table = Table("topic", "partitions", "cleanup", "kept", box=None, pad_edge=False)
     for state in states:
         table.add_row(*_row(state))
@@ -80,7 +98,7 @@ class CheckSettings(KafkaSettings, PartitionSettings):
     section: ClassVar[str] = "topics"
 
 
-@settings_command(app, CheckSettings, name="check", exits=[ExitCode.UNAVAILABLE, ExitCode.PARTITIONS])
+@settings_command(app, CheckSettings, name="check", exits=[ExitCode.UNAVAILABLE, ExitCode.REFUSED, ExitCode.PARTITIONS])
 def check(settings: CheckSettings) -> ExitCode:
     """Tell what is wrong with the topics, one line for each: missing, unequal numbers of partitions, senders' stamps.
 
@@ -90,7 +108,8 @@ def check(settings: CheckSettings) -> ExitCode:
         headrace topics check --bootstrap 127.0.0.1:9092
     """
     partitions = settings.partitions if "partitions" in settings.model_fields_set else None
-    problems = ask_kafka(settings.bootstrap, _problems(settings, partitions))
+    rights = _looking(settings.topic_names)
+    problems = ask_kafka(settings.access(), rights, lambda: _problems(settings, partitions))
     for problem in problems:
         typer.echo(problem, err=True)
     if problems:
@@ -104,6 +123,14 @@ async def _problems(settings: CheckSettings, partitions: int | None) -> list[str
     if Clock.from_environment().is_real:
         problems += timestamp_problems(await list_topics(settings.access(), settings.topic_names))
     return problems
+
+
+settings_command(app, AclSettings, name="acls")(print_acls)
+
+
+def _looking(names: TopicNames) -> list[Right]:
+    """What is needed to look at the topics."""
+    return [right for right in rights_of(Role.TOPICS, names) if right.operation is not Operation.CREATE]
 
 
 def _row(state: TopicState) -> tuple[str, str, str, str]:

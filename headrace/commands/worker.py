@@ -12,6 +12,7 @@ from pydantic import Field
 from headrace.clock import monotonic_s
 from headrace.exit_codes import CannotRunError, ExitCode
 from headrace.flags import new_app, settings_command
+from headrace.kafka_door import enter, turned_away
 from headrace.kafka_reach import KafkaReach
 from headrace.loop_watch import LoopWatch
 from headrace.process import Process, run_process
@@ -23,6 +24,7 @@ from streams.shell.faust_app import GroupOptions
 from streams.shell.watchdog import PartitionsChangedError, WorkerStuckError
 from streams.shell.worker import Worker, WorkerOptions
 from streams.shell.worker_metrics import WorkerMetrics
+from wire.acls import Groups, Right, Role, rights_of, topics_of
 from wire.admin import check_topics, list_topics
 from wire.topic_times import timestamp_problems
 
@@ -61,6 +63,11 @@ class WorkerSettings(KafkaSettings, ProcessSettings):
         60.0, ge=1, le=86_400, description="Without any progress for this long, although there is work, it ends."
     )
 
+    @property
+    def rights(self) -> tuple[Right, ...]:
+        """What it needs of Kafka."""
+        return rights_of(Role.WORKER, self.topic_names, Groups(worker=self.group))
+
     def options(self, process: "Process[WorkerSettings]") -> WorkerOptions:
         return WorkerOptions(
             access=self.access("headrace-worker"),
@@ -76,7 +83,10 @@ class WorkerSettings(KafkaSettings, ProcessSettings):
 
 
 @settings_command(
-    app, WorkerSettings, name="worker", exits=[ExitCode.UNAVAILABLE, ExitCode.PARTITIONS, ExitCode.STUCK, ExitCode.BUG]
+    app,
+    WorkerSettings,
+    name="worker",
+    exits=[ExitCode.UNAVAILABLE, ExitCode.REFUSED, ExitCode.PARTITIONS, ExitCode.STUCK, ExitCode.BUG],
 )
 def worker(settings: WorkerSettings) -> ExitCode:
     """Compute windows, signals and decisions of some partitions, until Ctrl-C or SIGTERM.
@@ -92,6 +102,7 @@ def worker(settings: WorkerSettings) -> ExitCode:
 
 async def _serve(process: Process[WorkerSettings]) -> None:
     process.health.expect("partitions", "not assigned yet")
+    await enter(process.settings.access("headrace-worker"), process.settings.rights)
     try:
         partitions = await _checked_partitions(process.settings)
         await _work(process, partitions)
@@ -100,8 +111,8 @@ async def _serve(process: Process[WorkerSettings]) -> None:
         told = await session_timeout_told(settings.access("headrace-worker"), settings.session_timeout_seconds)
         raise CannotRunError(told) from error
     except KafkaError as error:
-        message = f"Kafka at {process.settings.bootstrap} does not serve the worker: {error}"
-        raise CannotRunError(message, ExitCode.UNAVAILABLE) from error
+        settings = process.settings
+        raise await turned_away(settings.access("headrace-worker"), settings.rights, error, "the worker") from error
     except (SplitAssignmentError, PartitionsChangedError) as error:
         raise CannotRunError(f"{error} (hint: headrace topics check)", ExitCode.PARTITIONS) from error
     except WorkerStuckError as error:
@@ -111,10 +122,11 @@ async def _serve(process: Process[WorkerSettings]) -> None:
 async def _checked_partitions(settings: WorkerSettings) -> int:
     """The number of partitions that all inputs share. Raises CannotRunError with every problem of the topics."""
     access, names = settings.access("headrace-worker"), settings.topic_names
-    problems = await check_topics(access, names)
+    used = topics_of(Role.WORKER)
+    problems = await check_topics(access, names, topics=used)
     if problems:
         raise CannotRunError("\n".join(problems), ExitCode.PARTITIONS)
-    states = {state.name: state for state in await list_topics(access, names)}
+    states = {state.name: state for state in await list_topics(access, names, used)}
     for problem in timestamp_problems(states.values()):
         log.warning("topic_stamped_by_senders", problem=problem)
     return states["telemetry.requests"].partitions

@@ -15,6 +15,7 @@ from aiokafka.errors import KafkaError
 from faust.types import TP
 
 from streams.shell.log_offsets import LogOffsets
+from wire.admission import AUTHORIZATION_ERRORS
 
 READ_TIMEOUT_S = 60.0
 POLL_TIMEOUT_MS = 50
@@ -62,7 +63,8 @@ class MemoryReader:
         self._offsets = offsets
 
     async def read(self, topics: Sequence[str], partition: int) -> dict[str, CompactedPartition]:
-        """The given partition of each topic (names on the cluster). Raises MemoryUnreadableError."""
+        """The given partition of each topic (names on the cluster). Raises MemoryUnreadableError, and one of
+        AUTHORIZATION_ERRORS."""
         tps = [TopicPartition(topic, partition) for topic in topics]
         told = f"{', '.join(topics)}, partition {partition}"
         consumer = self._open_consumer(isolation_level="read_committed", auto_offset_reset="earliest")
@@ -73,6 +75,8 @@ class MemoryReader:
                 return await _read_to_end(consumer, {tp: ends[TP(tp.topic, tp.partition)] for tp in tps})
         except TimeoutError as error:
             raise MemoryUnreadableError(f"{told}: not read to the end, a transaction may be open there") from error
+        except AUTHORIZATION_ERRORS:
+            raise
         except (KafkaError, OSError) as error:
             raise MemoryUnreadableError(f"{told}: {error!r}") from error
         finally:

@@ -29,6 +29,7 @@ from streams.shell.start_offsets import start_offsets
 from streams.shell.tick_outbox import TickOutbox
 from streams.shell.tick_source import Effects, TickSource
 from streams.shell.transactions import FencedError, PartitionTransactions, TransactionFailedError
+from wire.admission import AUTHORIZATION_ERRORS
 
 LINGER_S = 0.01
 """How long the first due tick waits for those of other endpoints."""
@@ -128,6 +129,8 @@ class PartitionOwner:
             # By our successor, or by the broker, which ends a transaction that took too long.
             self._ports.metrics.fenced.add(1)
             self._log.warning("partition_fenced")
+        except AUTHORIZATION_ERRORS:
+            raise
         except (TransactionFailedError, MemoryUnreadableError, KafkaError) as error:
             self._ports.metrics.failed.add(1)
             self._log.warning("partition_failed", error=str(error))

@@ -20,6 +20,7 @@ from aiokafka.errors import (
 
 from streams.shell.fault_points import FaultPoint, FaultPoints
 from streams.shell.record_batches import OutgoingRecord, send_in_batches
+from wire.admission import AUTHORIZATION_ERRORS
 
 TRANSACTION_TIMEOUT_S = 10.0
 """How long a transaction of a dead worker can hide its neighbours' records, if nobody takes its partition over."""
@@ -53,7 +54,7 @@ class PartitionTransactions:
     async def start(self) -> None:
         """Start a new producer: the one before is fenced, its open transaction ended.
 
-        Raises TransactionFailedError when Kafka does not answer in time.
+        Raises TransactionFailedError when Kafka does not answer in time, one of AUTHORIZATION_ERRORS.
         """
         await self.close()
         producer = self._open_producer(
@@ -65,6 +66,8 @@ class PartitionTransactions:
         try:
             async with asyncio.timeout(START_TIMEOUT_S):
                 await producer.start()
+        except AUTHORIZATION_ERRORS:
+            raise
         except (TimeoutError, KafkaError, OSError) as error:
             raise TransactionFailedError(f"{self._id}: no producer: {error!r}") from error
         await self._faults.reached(FaultPoint.PRODUCER_STARTED, self.partition)
@@ -72,8 +75,8 @@ class PartitionTransactions:
     async def write(self, records: Sequence[OutgoingRecord]) -> None:
         """Write the records in one transaction; it is committed when this returns.
 
-        Raises FencedError, TransactionFailedError; MessageSizeTooLargeError for a record over the broker's limit, which
-        no retry would cure.
+        Raises FencedError, TransactionFailedError; what no retry would cure: MessageSizeTooLargeError for a record over
+        the broker's limit, one of AUTHORIZATION_ERRORS.
         """
         producer = self._producer
         if producer is None:
@@ -82,7 +85,7 @@ class PartitionTransactions:
         try:
             async with asyncio.timeout(TRANSACTION_TIMEOUT_S):
                 await self._write(producer, records, futures)
-        except MessageSizeTooLargeError:
+        except (MessageSizeTooLargeError, *AUTHORIZATION_ERRORS):
             raise
         except _FENCED as error:
             raise FencedError(self._id) from error

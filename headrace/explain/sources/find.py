@@ -17,6 +17,7 @@ from records.decisions import ScalingDecision
 from records.outcomes import Outcome
 from sinks.errors import StorageError
 from sinks.root import TableRoot
+from wire.acls import Role, rights_of
 from wire.kafka import KafkaAccess, open_consumer
 from wire.topics import TopicNames
 
@@ -151,7 +152,8 @@ def _open_tables(wanted: DecisionSelector, places: Places) -> TableCases | None:
 
 def _ask(wanted: DecisionSelector, places: Places, access: KafkaAccess) -> Case:
     """Raises NoDecisionError, CannotRunError."""
-    return ask_kafka(access.bootstrap, _from_kafka(wanted, places.names, access))
+    rights = rights_of(Role.ANALYST, places.names)
+    return ask_kafka(access, rights, lambda: _from_kafka(wanted, places.names, access))
 
 
 def open_logs(endpoint: str, names: TopicNames, access: KafkaAccess) -> EndpointLogs:

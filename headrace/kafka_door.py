@@ -1,0 +1,61 @@
+"""The first thing a process does with Kafka: it says who it is, and asks whether it may do its work."""
+
+from collections.abc import Sequence
+
+from aiokafka.errors import KafkaConnectionError, KafkaError
+
+from headrace.exit_codes import CannotRunError, ExitCode
+from wire.acls import Right
+from wire.admission import AUTHORIZATION_ERRORS, RefusedError, admit, user_of
+from wire.kafka import KafkaAccess
+
+
+async def enter(access: KafkaAccess, rights: Sequence[Right]) -> None:
+    """Return when Kafka lets us in and `rights` are ours.
+
+    Raises CannotRunError with one line: REFUSED for what only another setting or right cures, UNAVAILABLE where no
+    Kafka answers, USAGE for a file that cannot be used.
+    """
+    _check_files(access)
+    try:
+        await admit(access, rights)
+    except RefusedError as error:
+        raise CannotRunError(str(error), ExitCode.REFUSED) from error
+    except KafkaConnectionError as error:
+        raise CannotRunError(f"No Kafka answers at {error.args[0]}", ExitCode.UNAVAILABLE) from error
+
+
+async def enter_if_there(access: KafkaAccess, rights: Sequence[Right]) -> None:
+    """As `enter`, for who can wait for Kafka: that none answers is passed over."""
+    try:
+        await enter(access, rights)
+    except CannotRunError as error:
+        if error.code is not ExitCode.UNAVAILABLE:
+            raise
+
+
+async def turned_away(access: KafkaAccess, rights: Sequence[Right], error: KafkaError, who: str) -> CannotRunError:
+    """What a process says that Kafka serves no longer: which right was taken from it, where that is why."""
+    if isinstance(error, AUTHORIZATION_ERRORS):
+        try:
+            await enter(access, rights)
+        except CannotRunError as found:
+            return found
+        message = f"Kafka at {access.bootstrap} does not allow {user_of(access)}: {error}"
+        return CannotRunError(message, ExitCode.REFUSED)
+    message = f"Kafka at {access.bootstrap} does not serve {who}: {error}"
+    return CannotRunError(message, ExitCode.UNAVAILABLE)
+
+
+def _check_files(access: KafkaAccess) -> None:
+    for path in (access.ssl_cafile, access.ssl_certfile, access.ssl_keyfile):
+        try:
+            if path is not None:
+                open(path, "rb").close()
+        except OSError as error:
+            raise CannotRunError(f"{path}: cannot be read: {error.strerror}") from error
+    try:
+        access.ssl_context()
+    except OSError as error:
+        files = [path for path in (access.ssl_cafile, access.ssl_certfile, access.ssl_keyfile) if path is not None]
+        raise CannotRunError(f"{', '.join(files)}: cannot be used for TLS: {error}") from error

@@ -1,0 +1,40 @@
+"""One secured Kafka for all tests here: a broker costs more to start than most of them."""
+
+import asyncio
+from collections.abc import Iterator
+
+import pytest
+from typer.testing import CliRunner
+
+from headrace.commands.topics import app
+from tests.conftest import QUICK_GROUPS
+from tests.security.kafka_admin import acls_of, allow, make_users, set_log_level
+from tests.security.secured_kafka import SecuredKafka, password, start_secured, user
+from wire.acls import Role
+
+PREFIX = "secured."
+
+
+def printed_acls(*arguments: str) -> list[str]:
+    """What `headrace topics --acls` prints."""
+    result = CliRunner().invoke(app, ["--acls", "--topic-prefix", PREFIX, *arguments])
+    assert result.exit_code == 0, result.output
+    return result.stdout.splitlines()
+
+
+@pytest.fixture(scope="session")
+def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecuredKafka]:
+    """Its users are one for each role, with the rights that are printed for them; no topics."""
+    kafka = start_secured(tmp_path_factory.mktemp("secured"), QUICK_GROUPS)
+    try:
+        asyncio.run(_prepare(kafka))
+        yield kafka
+    finally:
+        kafka.broker.kill()
+
+
+async def _prepare(kafka: SecuredKafka) -> None:
+    administrator = kafka.administrator
+    await make_users(administrator, {user(role): password(role) for role in Role})
+    await allow(administrator, [acl for line in printed_acls() for acl in acls_of(line)])
+    await set_log_level(administrator, "kafka.authorizer.logger", "DEBUG")
