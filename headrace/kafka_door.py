@@ -2,12 +2,23 @@
 
 from collections.abc import Sequence
 
-from aiokafka.errors import KafkaConnectionError, KafkaError
+from aiokafka.errors import (
+    GroupAuthorizationFailedError,
+    KafkaConnectionError,
+    KafkaError,
+    TransactionalIdAuthorizationFailed,
+)
 
 from headrace.exit_codes import CannotRunError, ExitCode
-from wire.acls import Right
-from wire.admission import AUTHORIZATION_ERRORS, RefusedError, admit, user_of
+from wire.acls import Resource, Right
+from wire.admission import AUTHORIZATION_ERRORS, RefusedError, admit, missing_told, user_of
 from wire.kafka import KafkaAccess
+
+_RESOURCES = {
+    GroupAuthorizationFailedError: Resource.GROUP,
+    TransactionalIdAuthorizationFailed: Resource.TRANSACTIONAL_ID,
+}
+"""Of which nobody can ask what we may do to them: the error alone tells."""
 
 
 async def enter(access: KafkaAccess, rights: Sequence[Right]) -> None:
@@ -41,8 +52,11 @@ async def turned_away(access: KafkaAccess, rights: Sequence[Right], error: Kafka
             await enter(access, rights)
         except CannotRunError as found:
             return found
-        message = f"Kafka at {access.bootstrap} does not allow {user_of(access)}: {error}"
-        return CannotRunError(message, ExitCode.REFUSED)
+        meant = [right for right in rights if right.resource is _RESOURCES.get(type(error))]
+        told = (
+            missing_told(access, meant) if meant else f"Kafka at {access.bootstrap} refused {user_of(access)}: {error}"
+        )
+        return CannotRunError(told, ExitCode.REFUSED)
     message = f"Kafka at {access.bootstrap} does not serve {who}: {error}"
     return CannotRunError(message, ExitCode.UNAVAILABLE)
 

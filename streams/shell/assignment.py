@@ -5,6 +5,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable
 
 import structlog
+from aiokafka.errors import KafkaError
 from faust.types import TP
 
 from streams.shell.batching_consumer import PolledBatch
@@ -68,6 +69,9 @@ class Assignments:
         if owners:
             await asyncio.gather(*(owner.stop() for owner in owners.values()))
             log.info("partitions_revoked", partitions=sorted(owners))
+
+    def refused(self, error: KafkaError) -> None:
+        self._fail(error)
 
     def settled_offset(self, tp: TP) -> int | None:
         owner = self.owners.get(tp.partition)

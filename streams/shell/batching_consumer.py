@@ -12,12 +12,14 @@ from dataclasses import dataclass
 from typing import Any, Protocol, cast
 
 from aiokafka import AIOKafkaConsumer, ConsumerRecord
+from aiokafka.errors import KafkaError
 from faust.transport.drivers import aiokafka as driver
 from faust.types import TP
 
 from streams.shell.consumer_thread import ConsumerThread
 from streams.shell.fetched import Polled
 from streams.shell.unread_batches import UnreadBatches
+from wire.admission import AUTHORIZATION_ERRORS
 from wire.batches import Message
 
 POLL_TIMEOUT_S = 0.25
@@ -66,6 +68,9 @@ class PartitionHost(Protocol):
 
     def partitions_assigned(self, partitions: frozenset[TP]) -> None: ...
 
+    def refused(self, error: KafkaError) -> None:
+        """Kafka does not allow us to read; no other try cures that."""
+
     def settled_offset(self, tp: TP) -> int | None:
         """The next offset of `tp` that the committed transactions do not cover; null: none is known."""
 
@@ -101,7 +106,12 @@ class BatchingConsumer(driver.Consumer):
         if self._has_polled:
             await asyncio.sleep(POLL_PAUSE_S)
         async with self._polling:
-            records = await super()._getmany(active_partitions, min(timeout, POLL_TIMEOUT_S))
+            try:
+                records = await super()._getmany(active_partitions, min(timeout, POLL_TIMEOUT_S))
+            except AUTHORIZATION_ERRORS as error:
+                self.host.refused(error)
+                await asyncio.sleep(POLL_TIMEOUT_S)
+                return {}
             # Between polls alone: during one, the thread's own positions are ahead of what was handed over.
             self._positions = self._reader.positions()
             self._has_polled = bool(records)

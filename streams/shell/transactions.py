@@ -104,7 +104,7 @@ class PartitionTransactions:
         await send_in_batches(producer, records, futures)
         await self._faults.reached(FaultPoint.RECORDS_SENT, self.partition)
         # aiokafka commits a transaction whose sends have failed: so every acknowledgement is awaited before.
-        await asyncio.gather(*futures)
+        await _acknowledged(producer, futures)
         await self._faults.reached(FaultPoint.RECORDS_ACKNOWLEDGED, self.partition)
         _check_alive(producer)
         if not producer._txn_manager.is_in_transaction():
@@ -132,6 +132,16 @@ class PartitionTransactions:
         self._closing.add(task)
         task.add_done_callback(self._closing.discard)
         await asyncio.wait([task], timeout=CLOSE_TIMEOUT_S)
+
+
+async def _acknowledged(producer: AIOKafkaProducer, futures: Sequence[asyncio.Future[object]]) -> None:
+    """All are; or the transaction has failed, in which case aiokafka leaves some of them waiting for ever."""
+    sent, ended = asyncio.gather(*futures), producer._txn_manager.wait_for_transaction_end()
+    await asyncio.wait([sent, ended], return_when=asyncio.FIRST_COMPLETED)
+    if ended.done() and not sent.done():
+        sent.cancel()
+        ended.result()
+    await sent
 
 
 def _check_alive(producer: AIOKafkaProducer) -> None:

@@ -1,18 +1,20 @@
 """One secured Kafka for all tests here: a broker costs more to start than most of them."""
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
+from headrace.children import Children
 from headrace.commands.topics import app
 from tests.conftest import QUICK_GROUPS
 from tests.security.kafka_admin import acls_of, allow, make_users, set_log_level
 from tests.security.secured_kafka import SecuredKafka, password, start_secured, user
+from tests.security.secured_line import NAMES, PREFIX, Line
 from wire.acls import Role
-
-PREFIX = "secured."
+from wire.admin import TopicSettings, create_topics
 
 
 def printed_acls(*arguments: str) -> list[str]:
@@ -31,6 +33,17 @@ def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecuredKafka]:
         yield kafka
     finally:
         kafka.broker.kill()
+
+
+@pytest.fixture
+async def line(secured: SecuredKafka, tmp_path: Path) -> AsyncIterator[Line]:
+    async with Children(tmp_path / "logs") as children:
+        yield Line(secured, tmp_path / "line", children)
+
+
+@pytest.fixture
+async def topics(secured: SecuredKafka) -> None:
+    await create_topics(secured.administrator, NAMES, TopicSettings(partitions=2))
 
 
 async def _prepare(kafka: SecuredKafka) -> None:

@@ -10,7 +10,6 @@ from aiokafka.errors import KafkaConnectionError
 from headrace.broker_files import free_port
 from headrace.exit_codes import CannotRunError, ExitCode
 from headrace.kafka_door import enter, enter_if_there
-from tests.security.conftest import PREFIX
 from tests.security.counting_proxy import CountingProxy
 from tests.security.secured_kafka import (
     ELSEWHERE,
@@ -21,15 +20,14 @@ from tests.security.secured_kafka import (
     SCRAM,
     SecuredKafka,
 )
+from tests.security.secured_line import NAMES
 from wire.acls import Operation, Role, rights_of
 from wire.admission import RefusedError, admit
 from wire.certificates import end_of
 from wire.kafka import KafkaAccess
-from wire.topics import TopicNames
 
 pytestmark = pytest.mark.kafka
 
-NAMES = TopicNames(PREFIX)
 Choose = Callable[[SecuredKafka], KafkaAccess]
 
 
