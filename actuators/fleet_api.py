@@ -76,7 +76,7 @@ class FleetApi:
 
     def __init__(self, url: str, timeout_s: float = CALL_S) -> None:
         self._url, login = login_of(url.rstrip("/"))
-        self._auth = None if login is None else aiohttp.BasicAuth(*login, encoding="utf-8")
+        self._headers = {} if login is None else {"authorization": aiohttp.encode_basic_auth(*login)}
         self._timeout = aiohttp.ClientTimeout(total=timeout_s)
         self._timeout_s = timeout_s
         self._session: aiohttp.ClientSession | None = None
@@ -167,7 +167,7 @@ class FleetApi:
     ) -> _Answer | Refused | Unanswered:
         """The whole answer. Refused: nothing was sent. Unanswered: it may have arrived."""
         assert self._session is not None, "a FleetApi is used inside its context"
-        headers = {"x-headrace-actuator": context.actuator}
+        headers = {**self._headers, "x-headrace-actuator": context.actuator}
         if context.decision_id:
             headers["x-headrace-decision-id"] = context.decision_id
         data = None if body is None else msgspec.json.encode(body)
@@ -192,7 +192,7 @@ class FleetApi:
         self, method: str, url: URL, headers: Mapping[str, str], data: bytes | None
     ) -> AbstractAsyncContextManager[aiohttp.ClientResponse]:
         assert self._session is not None, "a FleetApi is used inside its context"
-        return self._session.request(method, url, headers=headers, data=data, auth=self._auth, allow_redirects=False)
+        return self._session.request(method, url, headers=headers, data=data, allow_redirects=False)
 
 
 def _observed(target: TargetRef, answer: _Answer) -> ObservedTarget | None:

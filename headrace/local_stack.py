@@ -9,6 +9,7 @@ from headrace.broker import EmbeddedBroker
 from headrace.children import Child, Children
 from headrace.clock import Clock
 from headrace.exit_codes import CannotRunError, ExitCode
+from headrace.kafka_door import enter
 from headrace.settings import LocalKafkaSettings, environment_of
 from wire.admin import TopicSettings, create_topics
 
@@ -43,6 +44,7 @@ class LocalStack:
                 raise
             self._children.adopt("broker", broker.process, broker.log_path)
             bootstrap = broker.bootstrap
+        await enter(self._settings.access_to(bootstrap), ())
         self.bootstrap = bootstrap
         wanted = TopicSettings(partitions=self._settings.partitions, producer_timestamps=not self._clock.is_real)
         await create_topics(self._settings.access_to(bootstrap), self._settings.topic_names, wanted)

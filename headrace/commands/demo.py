@@ -85,6 +85,7 @@ class EngineSettings(DemoSettings):
 _EXITS = [
     ExitCode.INCOMPLETE,
     ExitCode.UNAVAILABLE,
+    ExitCode.REFUSED,
     ExitCode.PARTITIONS,
     ExitCode.STORAGE,
     ExitCode.CHILD_ENDED,
@@ -180,7 +181,10 @@ async def _serve(process: Process[S], show: Callable[[DemoPlan, Console], Corout
     telling = asyncio.create_task(_tell_stop(process.stop, lambda text: say(console, text), data))
     try:
         await until_stopped(process, run())
-    except (KafkaError, TopicsError) as error:
+    except TopicsError as error:
+        code = ExitCode.REFUSED if error.is_denied else ExitCode.UNAVAILABLE
+        raise CannotRunError(f"Kafka refused: {error}", code) from error
+    except KafkaError as error:
         raise CannotRunError(f"Kafka refused: {error}", ExitCode.UNAVAILABLE) from error
     except StorageError as error:
         raise CannotRunError(error.message, ExitCode.STORAGE) from error

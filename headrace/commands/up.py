@@ -40,7 +40,7 @@ class UpSettings(LocalKafkaSettings, ProcessSettings):
 
 _FIRST_QUERY = "SELECT at, endpoint, current, desired, reason FROM decisions_scaling ORDER BY at DESC LIMIT 5"
 
-_EXITS = [ExitCode.UNAVAILABLE, ExitCode.PARTITIONS, ExitCode.STORAGE, ExitCode.CHILD_ENDED]
+_EXITS = [ExitCode.UNAVAILABLE, ExitCode.REFUSED, ExitCode.PARTITIONS, ExitCode.STORAGE, ExitCode.CHILD_ENDED]
 
 
 @settings_command(app, UpSettings, exits=_EXITS)
@@ -63,7 +63,10 @@ async def _serve(process: Process[UpSettings]) -> ExitCode:
     process.health.expect("children", "starting")
     try:
         await until_stopped(process, _run(process, data, policies))
-    except (KafkaError, TopicsError) as error:
+    except TopicsError as error:
+        code = ExitCode.REFUSED if error.is_denied else ExitCode.UNAVAILABLE
+        raise CannotRunError(f"Kafka refused: {error}", code) from error
+    except KafkaError as error:
         raise CannotRunError(f"Kafka refused: {error}", ExitCode.UNAVAILABLE) from error
     finally:
         typer.echo(f"data: {data}\nlogs: {data / 'logs'}\ntables: {_tables(process.settings, data)}")

@@ -35,8 +35,7 @@ LINGER_S = 0.01
 """How long the first due tick waits for those of other endpoints."""
 HELD_MESSAGES_MAX = 20_000
 HELD_BYTES_MAX = 8 * 1024 * 1024
-"""More messages of a topic than this, or bytes of them, that wait for older ones of other topics, and its fetching
-pauses."""
+"""Of a topic, waiting for older messages of other topics: above one of these its fetching pauses."""
 REVOKE_TIMEOUT_S = 1.0
 MEMBERSHIP_TIMEOUT_S = 10.0
 RETRY_S = 0.5
@@ -126,8 +125,7 @@ class PartitionOwner:
             await self._take_over()
             await self._write_ticks()
         except FencedError:
-            # By our successor, or by the broker, which ends a transaction that took too long.
-            self._ports.metrics.fenced.add(1)
+            self._ports.metrics.fenced.add(1)  # By our successor, or the broker, for a transaction that took too long.
             self._log.warning("partition_fenced")
         except AUTHORIZATION_ERRORS:
             raise

@@ -130,7 +130,7 @@ async def test_what_is_not_there_is_told_without_a_traceback(deployment: Deploym
     given = variables(deployment)
     wrong = [
         ({**given, "HEADRACE_TOPIC_PREFIX": "no."}, ExitCode.PARTITIONS, "topics are missing: no.decisions.scaling"),
-        ({**given, "HEADRACE_BOOTSTRAP": "127.0.0.1:9"}, ExitCode.UNAVAILABLE, "does not serve the actuator"),
+        ({**given, "HEADRACE_BOOTSTRAP": "127.0.0.1:9"}, ExitCode.UNAVAILABLE, "No Kafka answers at 127.0.0.1:9"),
     ]
     api = ("fleet", "--api", "http://127.0.0.1:9")
     ended = await asyncio.gather(*(run(*api, environment=environment) for environment, _, _ in wrong))
