@@ -6,6 +6,7 @@ from aiokafka.client import AIOKafkaClient
 from aiokafka.errors import KafkaError
 
 from headrace.clock import monotonic_s
+from wire.admission import reason_of
 from wire.kafka import KafkaAccess, open_client
 
 ASK_EVERY_S = 1.0
@@ -23,11 +24,15 @@ class KafkaReach:
         self._access = access
         self._topic = topic
         self._answered_s = monotonic_s()
+        self._reason: Exception | None = None
 
     def why_not(self) -> str | None:
         """Null as long as Kafka answers."""
         silent_s = monotonic_s() - self._answered_s
-        return None if silent_s <= SILENCE_MAX_S else f"no answer from {self._access.bootstrap} for {silent_s:.0f} s"
+        if silent_s <= SILENCE_MAX_S:
+            return None
+        told = f"no answer from {self._access.bootstrap} for {silent_s:.0f} s"
+        return told if self._reason is None else f"{told}: {self._reason}"
 
     async def watch(self) -> None:
         """Never returns; a client that got no answer is thrown away, as brokers may come back under other addresses."""
@@ -38,10 +43,10 @@ class KafkaReach:
                     await client.bootstrap()
                     await client.set_topics([self._topic])
                 while await self._is_answered(client):
-                    self._answered_s = monotonic_s()
+                    self._answered_s, self._reason = monotonic_s(), None
                     await asyncio.sleep(ASK_EVERY_S)
-            except (KafkaError, OSError, TimeoutError):
-                pass  # `why_not` tells.
+            except (KafkaError, OSError, TimeoutError) as error:
+                self._reason = await reason_of(self._access, error)
             finally:
                 await client.close()
             await asyncio.sleep(ASK_EVERY_S)

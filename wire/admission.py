@@ -79,6 +79,18 @@ async def admit(access: KafkaAccess, rights: Sequence[Right] = ()) -> None:
     raise next((problem for problem in problems if isinstance(problem, RefusedError)), problems[0])
 
 
+async def reason_of(access: KafkaAccess, error: Exception) -> Exception:
+    """Of a client's error, the one that says why: aiokafka tells of all that it could not connect."""
+    if isinstance(error, KafkaConnectionError):
+        try:
+            await admit(access)
+        except RefusedError as refused:
+            return refused
+        except (KafkaError, OSError):
+            pass  # It was away before, and is.
+    return error
+
+
 def user_of(access: KafkaAccess) -> str:
     """Who we are to Kafka, as far as that is known here: it makes a user of a certificate by rules of its own."""
     if access.uses_sasl:

@@ -11,6 +11,7 @@ from typing import Any
 from aiokafka import AIOKafkaProducer
 from aiokafka.errors import KafkaError, MessageSizeTooLargeError
 
+from wire.admission import reason_of
 from wire.kafka import BATCH_BYTES, KafkaAccess, close_producer, open_producer
 from wire.packing import Batch, Message, frame_messages, json_messages, pack
 from wire.send_buffer import SendBuffer, Waiting
@@ -97,7 +98,7 @@ class Lane:
                 await client.start()
                 await self._serve(client)
             except (KafkaError, OSError) as error:
-                self.last_error = error
+                self.last_error = await reason_of(access, error)
             finally:
                 await close_producer(client)
             backoff_s = _BACKOFF_FIRST_S if self.sent > sent_before else min(backoff_s * 2, _BACKOFF_MAX_S)

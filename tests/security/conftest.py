@@ -12,14 +12,15 @@ from headrace.commands.topics import app
 from tests.conftest import QUICK_GROUPS
 from tests.security.kafka_admin import acls_of, allow, make_users, set_log_level
 from tests.security.secured_kafka import SecuredKafka, password, start_secured, user
-from tests.security.secured_line import NAMES, PREFIX, Line
+from tests.security.secured_line import NAMES, PREFIX, WHOLE_PREFIX, Line
 from wire.acls import Role
 from wire.admin import TopicSettings, create_topics
 
 
 def printed_acls(*arguments: str) -> list[str]:
     """What `headrace topics --acls` prints."""
-    result = CliRunner().invoke(app, ["--acls", "--topic-prefix", PREFIX, *arguments])
+    prefix = () if "--topic-prefix" in arguments else ("--topic-prefix", PREFIX)
+    result = CliRunner().invoke(app, ["--acls", *prefix, *arguments])
     assert result.exit_code == 0, result.output
     return result.stdout.splitlines()
 
@@ -49,5 +50,7 @@ async def topics(secured: SecuredKafka) -> None:
 async def _prepare(kafka: SecuredKafka) -> None:
     administrator = kafka.administrator
     await make_users(administrator, {user(role): password(role) for role in Role})
-    await allow(administrator, [acl for line in printed_acls() for acl in acls_of(line)])
+    for prefix in (PREFIX, WHOLE_PREFIX):
+        printed = printed_acls("--topic-prefix", prefix)
+        await allow(administrator, [acl for line in printed for acl in acls_of(line)])
     await set_log_level(administrator, "kafka.authorizer.logger", "DEBUG")

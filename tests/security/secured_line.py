@@ -25,6 +25,8 @@ from wire.producer import TelemetryProducer
 from wire.topics import TopicNames
 
 PREFIX = "secured."
+WHOLE_PREFIX = "whole."
+"""Of the one test that makes its topics with the rights for that."""
 NAMES = TopicNames(PREFIX)
 SPEED = 10.0
 SCENARIO = """\
@@ -50,7 +52,8 @@ metrics: [{name: inflight_requests, target: 4}, {name: gpu_utilization, target: 
 class Line:
     """The whole line on the secured Kafka, each process as its own user, on a clock of its own."""
 
-    def __init__(self, kafka: SecuredKafka, folder: Path, children: Children) -> None:
+    def __init__(self, kafka: SecuredKafka, folder: Path, children: Children, prefix: str = PREFIX) -> None:
+        self.names = TopicNames(prefix)
         self.kafka = kafka
         self.folder = folder
         self.children = children
@@ -64,7 +67,7 @@ class Line:
         return {
             **environment_of(access, file),
             **self.clock.to_environment(),
-            "HEADRACE_TOPIC_PREFIX": PREFIX,
+            "HEADRACE_TOPIC_PREFIX": self.names.prefix,
             "HEADRACE_PARTITIONS": "2",
             "HEADRACE_TABLES": str(self.folder / "tables"),
             "HEADRACE_SINK_FLUSH_SECONDS": "0.5",
@@ -89,7 +92,7 @@ class Line:
         (folder / "chat.yaml").write_text(POLICY)
         assert "chat: created" in await self.call(Role.POLICY, "policy", "apply", str(folder))
 
-    async def start_processes(self, recordings: Path) -> None:
+    async def start_processes(self) -> None:
         """All of them, the worker with a certificate; returns when each is ready."""
         (self.folder / "scenario.yaml").write_text(SCENARIO)
         api_file = self.folder / "fleet.api"
@@ -97,8 +100,6 @@ class Line:
         self.start(Role.PRODUCER, "fleet", "--scenario", scenario, "--api-file", str(api_file))
         self.start(Role.SINK, "sink")
         self.start(Role.WORKER, "worker", access=self.kafka.mutual("client-worker"))
-        recording = str(recordings / "vllm-recording" / "idle-overload-hang-death.jsonl.gz")
-        self.start(Role.COLLECTOR, "collect", "--endpoint", "recorded", "--recording", recording)
         while not await asyncio.to_thread(api_file.exists):
             self.children.raise_ended()
             await asyncio.sleep(0.05)
@@ -106,9 +107,17 @@ class Line:
         for child in self.children.running:
             await self.children.wait_ready(child)
 
+    async def collect(self, recordings: Path) -> None:
+        """A collector reads a recording to its end."""
+        recording = str(recordings / "vllm-recording" / "idle-overload-hang-death.jsonl.gz")
+        status, errors = await self.ended(
+            Role.COLLECTOR, ("collect", "--endpoint", "recorded", "--recording", recording)
+        )
+        assert status == 0, errors
+
     async def log_requests(self) -> None:
         """What a gateway writes, which has no process here."""
-        producer = TelemetryProducer(self.kafka.scram(Role.GATEWAY), NAMES, clock=self.clock.now_s)
+        producer = TelemetryProducer(self.kafka.scram(Role.GATEWAY), self.names, clock=self.clock.now_s)
         await producer.start()
         at_s = int(self.clock.now_s())
         producer.send(RequestSample(endpoint="chat", replica="", at_s=at_s, source=Source.ROUTER, reporter="gateway"))
@@ -135,4 +144,4 @@ class Line:
         folder = self.folder / "policies"
         folder.mkdir()
         (folder / "chat.yaml").write_text(POLICY)
-        await publish(self.kafka.administrator, NAMES, load_folder(folder).policies, clock=self.clock)
+        await publish(self.kafka.administrator, self.names, load_folder(folder).policies, clock=self.clock)

@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 
 from headrace.exit_codes import ExitCode
+from headrace.kafka_reach import KafkaReach
 from records.enums import Source
 from records.telemetry import RequestSample
 from tests.security.counting_proxy import CountingProxy
@@ -16,6 +17,7 @@ from tests.security.rights import told_of, without
 from tests.security.secured_kafka import SecuredKafka, environment_of, user
 from tests.security.secured_line import NAMES, PREFIX, Line
 from wire.acls import Operation, Resource, Right, Role
+from wire.admission import RefusedError
 from wire.producer import TelemetryProducer
 
 pytestmark = pytest.mark.kafka
@@ -113,3 +115,28 @@ async def test_a_right_that_is_taken_from_a_running_worker_ends_it(
     assert worker.process.returncode == ExitCode.REFUSED, log
     assert len([text for text in log.splitlines() if re.search(told_of(right, Role.WORKER), text)]) == 1, log
     assert "Traceback" not in log
+
+
+async def test_a_producer_in_a_pod_says_why_it_cannot_send_and_tries_seldom(secured: SecuredKafka) -> None:
+    access = replace(secured.scram(Role.PRODUCER), sasl_password="not-this-one")
+    async with CountingProxy(access.bootstrap) as proxy:
+        producer = TelemetryProducer(replace(access, bootstrap=proxy.bootstrap), NAMES)
+        producer.send(RequestSample(endpoint="chat", replica="r", at_s=1, source=Source.ENGINE))
+        await producer.start()
+        while not isinstance(producer.last_error, RefusedError):  # noqa: ASYNC110  # it tells nobody
+            await asyncio.sleep(0.05)
+        told, connections = str(producer.last_error), proxy.connections
+        await producer.stop(0)
+    assert "does not let User:headrace-producer in: wrong user or password" in told
+    assert connections <= 4
+
+
+async def test_readyz_says_why_kafka_does_not_answer(secured: SecuredKafka, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("headrace.kafka_reach.SILENCE_MAX_S", 1.0)
+    reach = KafkaReach(replace(secured.scram(Role.WORKER), sasl_username="nobody"), NAMES.real("policies"))
+    watching = asyncio.create_task(reach.watch())
+    while (told := reach.why_not()) is None or "nobody" not in told:  # noqa: ASYNC110  # as above
+        await asyncio.sleep(0.05)
+    assert told.endswith("does not let User:nobody in: wrong user or password (SCRAM-SHA-512)")
+    watching.cancel()
+    await asyncio.wait([watching])

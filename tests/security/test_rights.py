@@ -8,14 +8,16 @@ from pathlib import Path
 import pytest
 from aiokafka import AIOKafkaConsumer
 
+from headrace.children import Children
 from headrace.exit_codes import CannotRunError, ExitCode
 from headrace.kafka_door import enter
 from tests.security.kafka_admin import audited
 from tests.security.rights import told_of, without
 from tests.security.secured_kafka import SecuredKafka, user
-from tests.security.secured_line import NAMES, Line
+from tests.security.secured_line import NAMES, WHOLE_PREFIX, Line
 from wire.acls import Resource, Right, Role, rights_of
 from wire.kafka import KafkaAccess, open_consumer
+from wire.topics import TopicNames
 
 pytestmark = pytest.mark.kafka
 
@@ -45,22 +47,22 @@ def used(right: Right, role: Role, lines: set[tuple[str, str, str, str, str]]) -
 
 
 async def test_the_whole_line_works_with_the_printed_rights_and_needs_each_of_them(
-    secured: SecuredKafka, line: Line, recordings: Path
+    secured: SecuredKafka, tmp_path: Path, recordings: Path
 ) -> None:
-    before = lines_of(secured)
-    await line.create()
-    await line.start_processes(recordings)
-    await line.log_requests()
-    for topic in ("outcomes", "telemetry.gpus", "inference.requests"):
-        await asyncio.wait_for(first_of(open_consumer(secured.administrator, NAMES.real(topic))), 60)
-    await line.call(Role.ANALYST, "export", "--endpoint", "chat", "--out", str(line.folder / "chat.jsonl"))
-    assert "chat" in await line.call(Role.ANALYST, "explain", "chat")
-    await line.children.end_all()
-    found = lines_of(secured) - before
+    names = TopicNames(WHOLE_PREFIX)
+    async with Children(tmp_path / "logs") as children:
+        line = Line(secured, tmp_path / "line", children, WHOLE_PREFIX)
+        await line.create()
+        await asyncio.gather(line.start_processes(), line.collect(recordings))
+        await line.log_requests()
+        for topic in ("outcomes", "telemetry.gpus", "inference.requests"):
+            await asyncio.wait_for(first_of(open_consumer(secured.administrator, names.real(topic))), 60)
+        await line.call(Role.ANALYST, "export", "--endpoint", "chat", "--out", str(line.folder / "chat.jsonl"))
+        assert "chat" in await line.call(Role.ANALYST, "explain", "chat")
+    found = {entry for entry in lines_of(secured) if entry[4].startswith(WHOLE_PREFIX)}
     assert sorted(entry for entry in found if entry[1] == "Denied") == []
-    assert [
-        (role, str(right)) for role in Role for right in rights_of(role, NAMES) if not used(right, role, found)
-    ] == []
+    needed = [(role, right) for role in Role for right in rights_of(role, names)]
+    assert [(role, str(right)) for role, right in needed if not used(right, role, found)] == []
 
 
 @pytest.mark.usefixtures("topics")
