@@ -137,11 +137,13 @@ class PartitionTransactions:
 async def _acknowledged(producer: AIOKafkaProducer, futures: Sequence[asyncio.Future[object]]) -> None:
     """All are; or the transaction has failed, in which case aiokafka leaves some of them waiting for ever."""
     sent, ended = asyncio.gather(*futures), producer._txn_manager.wait_for_transaction_end()
-    await asyncio.wait([sent, ended], return_when=asyncio.FIRST_COMPLETED)
-    if ended.done() and not sent.done():
+    try:
+        await asyncio.wait([sent, ended], return_when=asyncio.FIRST_COMPLETED)
+        if ended.done() and not sent.done():
+            ended.result()
+        await sent
+    finally:
         sent.cancel()
-        ended.result()
-    await sent
 
 
 def _check_alive(producer: AIOKafkaProducer) -> None:
