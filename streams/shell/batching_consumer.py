@@ -17,6 +17,7 @@ from faust.transport.drivers import aiokafka as driver
 from faust.types import TP
 
 from streams.shell.consumer_thread import ConsumerThread
+from streams.shell.fetch_times import FetchTimes
 from streams.shell.fetched import Polled
 from streams.shell.unread_batches import UnreadBatches
 from wire.admission import AUTHORIZATION_ERRORS
@@ -47,12 +48,12 @@ class PolledBatch:
 
 @dataclass(frozen=True, slots=True)
 class ReadState:
-    """How far one topic's partition has been read: `position` is the next offset, `end` the log's end as of the fetch
-    number `fetched` (any value that changes with each fetch); null before the first fetch."""
+    """How far one topic's partition has been read: `position` is the next offset, `end` the log's end as a fetch showed
+    it that was asked for at `asked_s`, UNIX seconds, or later; null before the first fetch."""
 
     position: int | None
     end: int | None
-    fetched: int | None
+    asked_s: float | None
 
     @property
     def at_end(self) -> bool:
@@ -81,10 +82,16 @@ class BatchingConsumer(driver.Consumer):
     mundane_level = "debug"
 
     def __init__(
-        self, *args: Any, host: PartitionHost, open_consumer: Callable[[Any], AIOKafkaConsumer], **kwargs: Any
+        self,
+        *args: Any,
+        host: PartitionHost,
+        open_consumer: Callable[[Any], AIOKafkaConsumer],
+        clock: Callable[[], float],
+        **kwargs: Any,
     ) -> None:
         self.host = host
         self.open_consumer = open_consumer
+        self.fetch_times = FetchTimes(clock)
         self._sessions: dict[int, int] = {}
         self._sessions_begun = 0
         self._unread = UnreadBatches()
@@ -179,8 +186,9 @@ class BatchingConsumer(driver.Consumer):
         return self._unread.count(tp)
 
     def read_state(self, tp: TP) -> ReadState:
-        end, fetched = self._reader.fetched(tp)
-        return ReadState(self._positions.get(tp), end, fetched)
+        # Before the end, which may so be that of a later fetch, and never of an earlier one.
+        asked_s = self.fetch_times.asked_s(tp)
+        return ReadState(self._positions.get(tp), self._reader.end(tp), asked_s)
 
     async def commit_or_raise(self, offsets: Mapping[TP, int]) -> None:
         """Commit, raising KafkaError where the partition is not assigned or the broker refuses: it takes commits of

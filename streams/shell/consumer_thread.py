@@ -13,6 +13,7 @@ from faust.transport.drivers import aiokafka as driver
 from faust.types import TP
 from opentelemetry import metrics
 
+from streams.shell.fetch_times import FetchTimes
 from streams.shell.fetched import Polled, PollLimits, fetched_messages
 from wire.kafka import close_consumer
 
@@ -28,10 +29,11 @@ _commit_failures = _meter.create_counter(
 )
 
 
-class OpensConsumer(Protocol):
+class Owner(Protocol):
     """The consumer that the thread works for."""
 
     open_consumer: Callable[[Any], AIOKafkaConsumer]
+    fetch_times: FetchTimes
 
 
 class ConsumerThread(driver.AIOKafkaConsumerThread):
@@ -41,7 +43,7 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):
 
     def _create_worker_consumer(self, transport: Any) -> AIOKafkaConsumer:
         self._assignor = self.app.assignor
-        open_consumer = cast(OpensConsumer, self.consumer).open_consumer
+        open_consumer = cast(Owner, self.consumer).open_consumer
         return open_consumer(self._assignor)
 
     async def _fetch_records(
@@ -57,6 +59,7 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):
         fetcher = consumer._fetcher
         if consumer._closed or fetcher._closed:
             raise ConsumerStoppedError
+        cast(Owner, self.consumer).fetch_times.watch(fetcher)
         with fetcher._subscriptions.fetch_context():
             polled = await fetched_messages(fetcher, active_partitions or (), timeout or 0.0, POLL_LIMITS)
         return {TP(tp.topic, tp.partition): [of_tp] for tp, of_tp in polled.items()}
@@ -105,11 +108,11 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):
         found = ((tp, assignment.state_value(tp)._position) for tp in assignment.tps)
         return {TP(tp.topic, tp.partition): position for tp, position in found if position is not None}
 
-    def fetched(self, tp: TP) -> tuple[int | None, int | None]:
-        """The log's end as the newest fetch showed it, and which fetch that was."""
+    def end(self, tp: TP) -> int | None:
+        """The log's end as the newest fetch showed it."""
         assignment = self._current()
         state = None if assignment is None else assignment.state_value(TopicPartition(tp.topic, tp.partition))
-        return (None, None) if state is None else (state.highwater, state.timestamp)
+        return None if state is None else state.highwater
 
     def _current(self) -> Any:
         subscription = self._ensure_consumer()._subscription.subscription

@@ -4,6 +4,7 @@ Topics with the same number of partitions are assigned together by Faust's own a
 one endpoint needs. Faust keeps no state here and writes nothing: no tables, no leader topic, no web server.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, cast
@@ -60,6 +61,7 @@ class HeadraceTransport(driver.Transport):
             loop=self.loop,
             host=group.assignments,
             open_consumer=partial(_open_group_consumer, group.options, group.access),
+            clock=group.clock,
             **kwargs,
         )
 
@@ -82,12 +84,14 @@ class SilentProducer(driver.Producer):
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """What the application's parts are made from; `assignments` is told of partitions and gets all batches."""
+    """What the application's parts are made from; `assignments` is told of partitions and gets all batches, `clock`
+    gives UNIX seconds."""
 
     options: GroupOptions
     access: KafkaAccess
     names: TopicNames
     assignments: Assignments
+    clock: Callable[[], float]
 
 
 class HeadraceApp(faust.App):

@@ -24,16 +24,14 @@ class ReadProgress:
         self._read_state = read_state
         self._unread = unread
         self._clock = clock
-        self._fetches_seen: dict[str, int | None] = {}
         self._ends_read_s: dict[str, float] = {}
-        self._looked_s = clock()
+        self._restarted_s = clock()
 
     def restart(self, next_offsets: Mapping[str, int]) -> None:
         """Reading has been set to these offsets; only fetches after this say anything about ends."""
         self.next_offsets = dict(next_offsets)
-        self._fetches_seen = {topic: self._read_state(tp).fetched for topic, tp in self._inputs.items()}
         self._ends_read_s = {}
-        self._looked_s = self._clock()
+        self._restarted_s = self._clock()
 
     def topics_at_end(self) -> set[str]:
         """Logical topics of which everything in the log has been handed over, as far as their newest fetch tells."""
@@ -48,17 +46,15 @@ class ReadProgress:
         return len(self.topics_at_end()) == len(self._inputs)
 
     def look(self) -> None:
-        """See which topics have been fetched to their ends since the last look; to be called several times a second.
+        """See which topics have been read to their ends since the last look; to be called several times a second.
 
-        A fetch is seen here a moment after it came, so it counts for the clock of the look before: anything later may
-        have been written meanwhile. While the broker is away nothing is fetched, and time stands still.
+        An end counts for the moment at which the fetch that showed it was asked for: anything may have been written
+        since. While the broker is away nothing is fetched, and time stands still.
         """
-        looked_s, self._looked_s = self._looked_s, self._clock()
         for topic, tp in self._inputs.items():
             read = self._read_state(tp)
-            if read.at_end and read.fetched != self._fetches_seen.get(topic):
-                self._fetches_seen[topic] = read.fetched
-                self._ends_read_s[topic] = looked_s
+            if read.at_end and read.asked_s is not None and read.asked_s >= self._restarted_s:
+                self._ends_read_s[topic] = read.asked_s
 
     def read_until_s(self) -> float | None:
         """Until when everything has been read, of the topic that lags most; null unless all are at their ends."""

@@ -68,7 +68,7 @@ class Worker:
         self._make_source = make_source
         self._metrics = metrics
         self.assignments = Assignments(options.names, self._make_owner, self._fail)
-        self._app = build_app(Group(options.group, options.access, options.names, self.assignments))
+        self._app = build_app(Group(options.group, options.access, options.names, self.assignments, options.clock))
         self._offsets = LogOffsets(partial(open_consumer, options.access))
         self._memory = MemoryReader(partial(open_consumer, options.access), self._offsets)
         self._failure: asyncio.Future[None] | None = None

@@ -1,7 +1,7 @@
 """Fails when a method that the shell overrides, or relies on inside, is another than the one it was written against.
 
-Then read the new one beside streams/shell (batching_consumer, consumer_thread, fetched, faust_app, record_batches,
-transactions), renew the digest.
+Then read the new one beside streams/shell (batching_consumer, consumer_thread, fetch_times, fetched, faust_app,
+record_batches, transactions), renew the digest.
 """
 
 import hashlib

@@ -18,7 +18,7 @@ class Consumer:
     """What a consumer says about two topics, and a clock."""
 
     def __init__(self) -> None:
-        self.states = {REQUESTS: ReadState(5, 5, 1), POLICIES: ReadState(2, 2, 1)}
+        self.states = {REQUESTS: ReadState(5, 5, 99.0), POLICIES: ReadState(2, 2, 99.0)}
         self.unread = 0
         self.now_s = 100.0
 
@@ -32,10 +32,10 @@ class Consumer:
         made.restart({"requests": 5, "policies": 2})
         return made
 
-    def fetch(self, number: int, **ends: int) -> None:
+    def fetch(self, asked_s: float, **ends: int) -> None:
         for tp in self.states:
             position = self.states[tp].position
-            self.states[tp] = ReadState(position, ends.get(tp.topic[2:], position), number)
+            self.states[tp] = ReadState(position, ends.get(tp.topic[2:], position), asked_s)
 
 
 def test_a_fetch_from_before_the_rewind_says_nothing_about_ends() -> None:
@@ -45,29 +45,39 @@ def test_a_fetch_from_before_the_rewind_says_nothing_about_ends() -> None:
     assert look(progress) is None
 
 
-def test_time_passes_up_to_the_look_before_the_fetch_was_seen() -> None:
+def test_time_passes_up_to_the_moment_the_fetch_was_asked_for() -> None:
     consumer = Consumer()
     progress = consumer.progress()
     consumer.now_s = 100.2
     assert look(progress) is None
-    consumer.fetch(2)
+    consumer.fetch(100.1)
     consumer.now_s = 100.4
-    assert look(progress) == 100.2
+    assert look(progress) == 100.1
     consumer.now_s = 100.6
-    assert look(progress) == 100.2, "no new fetch: the broker may be away"
+    assert look(progress) == 100.1, "no new fetch: the broker may be away"
+
+
+def test_an_answer_that_waited_in_a_process_that_stood_still_says_nothing_of_now() -> None:
+    consumer = Consumer()
+    progress = consumer.progress()
+    consumer.now_s = 130.0
+    assert look(progress) is None
+    consumer.fetch(100.5)
+    consumer.now_s = 130.2
+    assert look(progress) == 100.5
 
 
 def test_time_stands_while_a_topic_is_behind_its_end_or_a_batch_is_on_its_way() -> None:
     consumer = Consumer()
     progress = consumer.progress()
-    consumer.fetch(2, requests=9)
+    consumer.fetch(100.5, requests=9)
     consumer.now_s = 101.0
     assert look(progress) is None
-    consumer.states[REQUESTS] = ReadState(9, 9, 3)
+    consumer.states[REQUESTS] = ReadState(9, 9, 100.8)
     consumer.unread = 1
     assert look(progress) is None
     consumer.unread = 0
-    assert look(progress) == 100.0, "the other topic's newest fetch was seen after the look at 100"
+    assert look(progress) == 100.5, "the other topic's newest fetch was asked for then"
 
 
 def test_what_is_settled_waits_for_the_transaction_of_its_ticks() -> None:
