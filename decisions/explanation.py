@@ -1,7 +1,6 @@
 """What a decision says of itself: each candidate's fate, and one line for people."""
 
 from decisions.applied import Stock
-from decisions.metrics import percentile_of
 from decisions.proposals import Reading
 from decisions.steps import Step
 from decisions.supply import GIVEN_UP_STARTS
@@ -16,13 +15,13 @@ def describe_candidates(readings: tuple[Reading, ...], step: Step) -> tuple[Cand
     """Turn every reading into a candidate; the one that the step follows is not rejected."""
     return tuple(
         Candidate(
-            metric=reading.metric.name,
-            percentile=percentile_of(reading.metric),
+            metric=reading.term.name,
+            percentile=reading.term.percentile,
             window_s=reading.window_s,
             observed=reading.observed,
             state=reading.state,
             coverage=reading.coverage,
-            target=reading.target,
+            target=reading.term.target,
             proposed=reading.proposed,
             rejected_because=None if reading is step.decided else reading.obstacle or _rejection(reading, step),
         )

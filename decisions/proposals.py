@@ -5,10 +5,10 @@ import math
 import msgspec
 
 from decisions.chain import rounded
-from decisions.metrics import METRICS, MetricKind, metric_key, target_of
+from decisions.metrics import MetricKind, Term, terms_of
 from records.enums import ValueState
 from records.fields import COUNT_MAX
-from records.policy import EndpointPolicy, Metric
+from records.policy import EndpointPolicy
 from records.signals import EndpointSignal, SignalValue
 
 TOLERANCE = 0.1
@@ -18,38 +18,44 @@ _USABLE = (ValueState.FRESH, ValueState.PARTIAL)
 _ABSENT = SignalValue(value=None, state=ValueState.UNKNOWN, coverage=0.0)
 
 
-class Reading(msgspec.Struct, frozen=True, kw_only=True):
+class Reading(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """One metric over one window: what was observed and what it proposes.
 
     `observed` is null unless the state is fresh or partial; `proposed` is null where the value may not be computed
     with, and `obstacle` then says why.
     """
 
-    metric: Metric
-    key: str
+    term: Term
     window_s: int
     state: ValueState
     coverage: float
     measured: int
     observed: float | None
-    target: float | None
     proposed: int | None
     obstacle: str | None = None
 
     @property
+    def key(self) -> str:
+        return self.term.key
+
+    @property
+    def target(self) -> float | None:
+        return self.term.target
+
+    @property
     def is_fresh(self) -> bool:
         """Fresh, and its proposal can be made if it makes one."""
-        return self.state is ValueState.FRESH and (self.proposed is not None or not METRICS[self.metric.name].scales)
+        return self.state is ValueState.FRESH and (self.proposed is not None or not self.term.scales)
 
 
-class Ask(msgspec.Struct, frozen=True, kw_only=True):
+class Ask(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """The largest of one window's proposals. `reading` is null where all values are undefined: a known zero load."""
 
     replicas: int
     reading: Reading | None
 
 
-class Fleet(msgspec.Struct, frozen=True, kw_only=True):
+class Fleet(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """What a proposal depends on besides its value: the replicas asked for so far, and those given up hearing."""
 
     current: int
@@ -60,12 +66,11 @@ def read_metrics(policy: EndpointPolicy, signal: EndpointSignal, current: int) -
     """Read every configured metric over the up window, then over the down window where that is another one."""
     fleet = Fleet(current=current, unheard=len(signal.unheard))
     windows = dict.fromkeys((policy.scale_up.window_seconds, policy.scale_down.window_seconds))
+    terms = terms_of(policy)
     readings = []
     for window_s in windows:
         values = signal.windows.get(str(window_s), {})
-        for metric in policy.metrics:
-            value = values.get(metric_key(metric), _ABSENT)
-            readings.append(_read(metric, target_of(policy, metric), window_s, value, fleet))
+        readings += [_read(term, window_s, values.get(term.key, _ABSENT), fleet) for term in terms]
     return tuple(readings)
 
 
@@ -78,7 +83,7 @@ def largest_ask(readings: tuple[Reading, ...], window_s: int, fleet_unheard: int
     asked: Reading | None = None
     undefined = missing = 0
     for reading in readings:
-        if reading.window_s != window_s or not METRICS[reading.metric.name].scales:
+        if reading.window_s != window_s or not reading.term.scales:
             continue
         if reading.proposed is None:
             undefined += reading.state is ValueState.UNDEFINED
@@ -90,30 +95,27 @@ def largest_ask(readings: tuple[Reading, ...], window_s: int, fleet_unheard: int
     return Ask(replicas=fleet_unheard, reading=None) if undefined and not missing else None
 
 
-def _read(metric: Metric, target: float | None, window_s: int, value: SignalValue, fleet: Fleet) -> Reading:
+def _read(term: Term, window_s: int, value: SignalValue, fleet: Fleet) -> Reading:
     state, observed, obstacle = _observe(value)
     proposed: int | None = None
     if observed is not None:
-        kind = METRICS[metric.name]
-        if not kind.scales:
+        if not term.scales:
             obstacle = "an efficiency signal, never scales by itself"
-        elif target is None:
+        elif term.target is None:
             obstacle = "the policy gives no target and the metric has no default"
-        elif kind.kind is MetricKind.TOTAL:
-            proposed = replicas_for_total(observed, target, fleet.unheard)
+        elif term.kind is MetricKind.TOTAL:
+            proposed = replicas_for_total(observed, term.target, fleet.unheard)
         elif value.measured == 0:
             obstacle = "measured on no ready replica"
         else:
-            proposed = replicas_for_mean(observed, target, value.measured, fleet)
+            proposed = replicas_for_mean(observed, term.target, value.measured, fleet)
     return Reading(
-        metric=metric,
-        key=metric_key(metric),
+        term=term,
         window_s=window_s,
         state=state,
         coverage=rounded(value.coverage),
         measured=value.measured,
         observed=observed,
-        target=None if target is None else rounded(target),
         proposed=proposed,
         obstacle=obstacle,
     )

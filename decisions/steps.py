@@ -6,7 +6,7 @@ from decisions.proposals import Reading
 from records.enums import ScalingBound, ScalingReason
 
 
-class Step(msgspec.Struct, frozen=True, kw_only=True):
+class Step(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """`desired` so far, with the reason and the bound that limited it.
 
     `decided` is the reading whose proposal it follows, null where none does; `because` is for people.

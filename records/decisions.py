@@ -18,7 +18,7 @@ from records.enums import (
 from records.fields import Count, Digest, Fraction, Name, Second
 
 
-class Candidate(msgspec.Struct, frozen=True, kw_only=True):
+class Candidate(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """What one metric over one window proposed, before any bound.
 
     `observed` and `proposed` are null unless `state` is fresh or partial. `rejected_because` is null for the
@@ -36,7 +36,7 @@ class Candidate(msgspec.Struct, frozen=True, kw_only=True):
     rejected_because: str | None
 
 
-class Floors(msgspec.Struct, frozen=True, kw_only=True):
+class Floors(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Least replicas by each reason, null where one does not apply."""
 
     minimum: Count | None
@@ -45,7 +45,7 @@ class Floors(msgspec.Struct, frozen=True, kw_only=True):
     provisioned: Count | None = None
 
 
-class Supply(msgspec.Struct, frozen=True, kw_only=True):
+class Supply(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Replicas by state; `starting` holds only those that are still expected to become ready."""
 
     ready: Count
@@ -55,7 +55,7 @@ class Supply(msgspec.Struct, frozen=True, kw_only=True):
     failed: Count
 
 
-class Victim(msgspec.Struct, frozen=True, kw_only=True):
+class Victim(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     replica: Name
     inflight: float | None
     reason: str

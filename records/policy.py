@@ -55,14 +55,14 @@ class Workload(_Section, frozen=True, kw_only=True):
     guaranteed_model_units_per_minute: Amount = 0.0
 
 
-class Concurrency(_Section, frozen=True, kw_only=True):
+class Concurrency(_Section, frozen=True, kw_only=True, cache_hash=True):
     target: Annotated[float, Meta(gt=0, le=1e6)] = 8.0
     min: Annotated[float, Meta(gt=0, le=1e6)] = 2.0
     max: Annotated[float, Meta(gt=0, le=1e6)] = 64.0
     auto: bool = True
 
 
-class Metric(_Section, frozen=True, kw_only=True):
+class Metric(_Section, frozen=True, kw_only=True, cache_hash=True):
     """`target` in the metric's own unit; null: the default of that metric (in-flight: the concurrency target)."""
 
     name: MetricName
@@ -124,7 +124,7 @@ class Roles(_Section, frozen=True, kw_only=True):
     ratio: RoleRatio | None = None
 
 
-class Slo(_Section, frozen=True, kw_only=True):
+class Slo(_Section, frozen=True, kw_only=True, cache_hash=True):
     ttft_p95_ms: Annotated[float, Meta(gt=0, le=1e9)] | None = None
     tpot_p95_ms: Annotated[float, Meta(gt=0, le=1e9)] | None = None
 

@@ -12,14 +12,14 @@ IdPrefix = Annotated[str, Meta(pattern="^[0-9a-f]{16}$")]
 """The first 64 bits of a decision's id: enough to know it again among a dozen."""
 
 
-class Recommendation(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
+class Recommendation(msgspec.Struct, frozen=True, kw_only=True, array_like=True, gc=False):
     """The replicas that the up window's metrics proposed at one tick, before any bound."""
 
     at_s: Second
     replicas: Count
 
 
-class PendingDecision(msgspec.Struct, frozen=True, kw_only=True):
+class PendingDecision(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """The last decision that was no hold, with the id and tick of the first of its repeats.
 
     `applied` once a TargetObserved or an Outcome showed it.
@@ -33,7 +33,7 @@ class PendingDecision(msgspec.Struct, frozen=True, kw_only=True):
     applied: bool = False
 
 
-class MadeDecision(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
+class MadeDecision(msgspec.Struct, frozen=True, kw_only=True, array_like=True, gc=False):
     """A decision that is no hold and that an outcome or the target may still show; repeats are separate ones."""
 
     at_s: Second

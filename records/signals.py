@@ -6,7 +6,7 @@ from records.enums import OutcomeResult, Source, SupplySource, ValueState
 from records.fields import Count, Digest, Fraction, Instant, Label, Name, Natural, Second
 
 
-class SignalValue(msgspec.Struct, frozen=True, kw_only=True):
+class SignalValue(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """One metric over one window. `value` is null unless the state is fresh or partial.
 
     The unit is the metric's: totals over all replicas for the kinds that are divided by replicas, 0..1 for
@@ -21,7 +21,7 @@ class SignalValue(msgspec.Struct, frozen=True, kw_only=True):
     check: str | None = None
 
 
-class StartingReplica(msgspec.Struct, frozen=True, kw_only=True):
+class StartingReplica(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A replica that is requested or starting, and since when."""
 
     replica: Name
@@ -48,7 +48,7 @@ class SupplySignal(msgspec.Struct, frozen=True, kw_only=True):
     unschedulable_replicas: tuple[Name, ...] = ()
 
 
-class SourceSignal(msgspec.Struct, frozen=True, kw_only=True):
+class SourceSignal(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A source that is not plainly well: skewed, quarantined, late, silent, or two processes under one name."""
 
     replica: Label
@@ -59,7 +59,7 @@ class SourceSignal(msgspec.Struct, frozen=True, kw_only=True):
     late: Count = 0
 
 
-class DownBlocker(msgspec.Struct, frozen=True, kw_only=True):
+class DownBlocker(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A reason why a scale-down may not happen at this tick, whatever the metrics say.
 
     `kind`: coverage (a ready replica was heard less than 0.9 of its ready seconds), restart (a ready replica's source
@@ -72,7 +72,7 @@ class DownBlocker(msgspec.Struct, frozen=True, kw_only=True):
     until_s: Second | None = None
 
 
-class DrainCandidate(msgspec.Struct, frozen=True, kw_only=True):
+class DrainCandidate(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A ready replica that could leave, least loaded first; `inflight` is its mean over the up window."""
 
     replica: Name
