@@ -5,7 +5,6 @@ which ticks are made, when time passes and all of them are due; feeding is not i
 fills them that takes a partition over: without ticks.
 """
 
-import gc
 import time
 from statistics import median
 from typing import Any
@@ -15,6 +14,7 @@ import numpy as np
 from bench.fleet_columns import FleetColumns
 from bench.registry import Result
 from decisions.scaling import decide_scaling
+from headrace.commands.worker import collect_seldom
 from records.enums import MetricName
 from records.memory import ControllerMemory
 from records.policy import EndpointPolicy, Metric, ScaleTargetRef
@@ -116,7 +116,7 @@ def run(*, short: bool) -> Result:
     """Medians over ticks, the two partitions by turns. The collector of garbage runs as it does in a worker."""
     filled_s, ticks = (10, 3) if short else (300, 9)
     whole, fewer = Partition(ENDPOINTS, filled_s), Partition(FEWER, filled_s)
-    gc.freeze()
+    collect_seldom()
     whole.tick(), fewer.tick()
     rows: list[dict[str, Any]] = []
     for _ in range(ticks):

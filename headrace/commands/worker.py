@@ -133,7 +133,7 @@ async def _checked_partitions(settings: WorkerSettings) -> int:
 
 
 async def _work(process: Process[WorkerSettings], partitions: int) -> None:
-    _collect_seldom()
+    collect_seldom()
     metrics = WorkerMetrics()
     make_source = partial(_source, partitions, metrics)
     running = Worker(process.settings.options(process), make_source, metrics)
@@ -148,7 +148,7 @@ async def _work(process: Process[WorkerSettings], partitions: int) -> None:
             task.cancel()
 
 
-def _collect_seldom() -> None:
+def collect_seldom() -> None:
     """Leave what starting made out of all collections to come, and have few of them."""
     gc.freeze()
     gc.set_threshold(*_GC_THRESHOLDS)

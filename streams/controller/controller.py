@@ -6,7 +6,6 @@ tick. How the log was cut into polls, and the order among topics between two tic
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from heapq import merge
 from itertools import pairwise
 
 import numpy as np
@@ -30,7 +29,7 @@ from streams.controller.registry import EndpointRegistry
 from streams.controller.rounds import note_newest, rounds
 from streams.controller.sample_run import SampleDoor, SampleRun
 from streams.controller.skipped import SkippedBook
-from streams.controller.tick_maker import TickMaker
+from streams.controller.tick_maker import DueTick, TickMaker
 from streams.endpoints.effects import ControllerSize, Counts, TickEffects
 from streams.endpoints.endpoint_state import EndpointState, TickMoment
 from streams.endpoints.endpoint_windows import count_report
@@ -176,8 +175,8 @@ class PartitionController:
     def advance(self, now_s: float) -> Iterator[TickEffects]:
         """Let time pass up to `now_s`: every input topic was fed to its end as of then. Going back does nothing.
 
-        Each tick is made when it is asked for, since a week of them need not be in memory at once; take them all
-        before anything else is called.
+        The ticks of one second are made when the first of them is asked for, since a week of them need not be in memory
+        at once; take them all before anything else is called.
         """
         if self._rebuild is not None:
             yield from self._end_rebuild(self._rebuild)
@@ -186,19 +185,15 @@ class PartitionController:
         passed = now_s // TICK_S > self._processed_s // TICK_S
         self._pass_time(now_s)
         if passed:
-            by_endpoint = [self._due_ticks(state) for state in self._registry.states.values()]
-            yield from merge(*by_endpoint, key=lambda effects: (effects.at_s, effects.endpoint))
+            yield from self._ticks_by_time()
 
     def finish(self, last_tick: int | None = None) -> list[TickEffects]:
         """The end of a replay: ticks up to `last_tick`, else up to the processing time, run with what is there."""
         effects = [] if self._rebuild is None else self._end_rebuild(self._rebuild)
         if last_tick is None:
             last_tick = tick_at_or_before(self.processed_s or 0.0)
-        due = []
-        for state in self._registry.states.values():
-            while state.next_tick is not None and state.next_tick <= last_tick:
-                due.append(_Due(0, self._tick(state)))
-        return effects + _in_order(due)
+        until = last_tick
+        return effects + list(self._ticks_while(lambda state: state.ticks_before(until + 1)))
 
     def _read(self, run: Run) -> list[TickEffects]:
         """Take rows that nothing stands before any more."""
@@ -211,7 +206,7 @@ class PartitionController:
             due: list[_Due] = []
             if first in passing.cuts:
                 self._pass_time(float(passing.running_s[first]))
-                due += self._ticks_by_time(first)
+                due += [_Due(first, effects) for effects in self._ticks_by_time()]
             if samples is not None:
                 due += self._take_samples(samples, first, end, passing)
             else:
@@ -235,9 +230,14 @@ class PartitionController:
         due = []
         for now in rounds(run, run.between(first, end), passing.running_s):
             self._add(run, now.elements)
-            for tick in now.due:
-                moment = self._moment(float(passing.running_s[tick.row]), REQUESTS, int(run.offsets[tick.row]) + 1)
-                due.append(_Due(tick.row, self._maker.make(tick.state, moment)))
+            moments = [
+                self._moment(float(passing.running_s[tick.row]), REQUESTS, int(run.offsets[tick.row]) + 1)
+                for tick in now.due
+            ]
+            made = self._maker.make(
+                [DueTick(tick.state, moment) for tick, moment in zip(now.due, moments, strict=True)]
+            )
+            due += [_Due(tick.row, effects) for tick, effects in zip(now.due, made, strict=True)]
         return due
 
     def _add(self, run: SampleRun, elements: NDArray[np.int64]) -> None:
@@ -259,19 +259,16 @@ class PartitionController:
                 state.first_offsets = {**self._positions, run.topic: offset}
             while state is not None and state.is_due(float(passing.running_s[row])):
                 moment = self._moment(float(passing.running_s[row]), run.topic, offset + 1)
-                due.append(_Due(row, self._maker.make(state, moment)))
+                due += [_Due(row, effects) for effects in self._maker.make([DueTick(state, moment)])]
         return due
 
-    def _ticks_by_time(self, row: int) -> list[_Due]:
+    def _ticks_by_time(self) -> Iterator[TickEffects]:
+        """Those that are due by processing time, in the order of their times and endpoints."""
+        return self._ticks_while(lambda state: state.is_due(self._processed_s))
+
+    def _ticks_while(self, is_due: Callable[[EndpointState], bool]) -> Iterator[TickEffects]:
         states = self._registry.states.values()
-        return [_Due(row, effects) for state in states for effects in self._due_ticks(state)]
-
-    def _due_ticks(self, state: EndpointState) -> Iterator[TickEffects]:
-        while state.is_due(self._processed_s):
-            yield self._tick(state)
-
-    def _tick(self, state: EndpointState) -> TickEffects:
-        return self._maker.make(state, TickMoment(self._processed_s, dict(self._positions)))
+        return self._maker.make_all(states, is_due, TickMoment(self._processed_s, dict(self._positions)))
 
     def _moment(self, processed_s: float, topic: str, next_offset: int) -> TickMoment:
         """The moment after a record of `topic`, the one before `next_offset`, was read."""
@@ -294,7 +291,7 @@ class PartitionController:
     def _end_rebuild(self, rebuild: Rebuild) -> list[TickEffects]:
         """The windows are as they were after each endpoint's last tick: go on from there."""
         self._rebuild = None
-        effects = _in_order(self._ticks_by_time(0))
+        effects = list(self._ticks_by_time())
         for run in rebuild.waiting:
             effects += self._read(run)
         return effects

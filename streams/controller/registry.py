@@ -155,8 +155,9 @@ class EndpointRegistry:
 
     def _delete_policy(self, endpoint: str) -> None:
         """No more ticks; what was kept is freed."""
-        if self.states.pop(endpoint, None) is not None:
-            self.windows.close(endpoint)
+        state = self.states.pop(endpoint, None)
+        if state is not None:
+            self.windows.close(state)
             self.book.forget(endpoint)
             self.intake.forget(endpoint)
 

@@ -1,119 +1,39 @@
-"""Sums over blocks of five seconds, kept from tick to tick, so that a tick reads its newest seconds alone.
+"""Which blocks of one endpoint are added up, so that a tick reads its newest seconds alone.
 
 A block's sum is made from its buckets, never from another sum, and blocks whose buckets changed are made anew: what a
 window adds up to is the same whether blocks were kept or not.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
-from math import fsum
 
 import numpy as np
-from numpy.typing import NDArray
 
-from streams.endpoints.matrices import Matrix, matrix_of
+from streams.endpoints.block_store import BlockStore, Ints, Matrix, blocks_of
+from streams.endpoints.histogram_blocks import HistogramBlocks
+from streams.endpoints.matrices import matrix_of
 from streams.endpoints.ready import Roster
-from streams.endpoints.tallies import Ints, Tally
+from streams.endpoints.tallies import Tally, make_tally
 from streams.endpoints.ticks import TICK_S
 from streams.windows.grid import Grid
 from streams.windows.histograms import EMPTY, MergedHistogram
 
-Cube = NDArray[np.float64]
 ReadGrid = Callable[[int, int], Grid]
 """A grid of seconds `[first, end)`."""
 
 UNCHANGED_S = 2**60
 NO_VERSION = -1
+_NO_LANES: Ints = np.zeros(0, np.int64)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class HistogramBlocks:
-    """Of each block a field's merged histogram; all with the same bounds, or none."""
-
-    blocks: tuple[MergedHistogram, ...]
-
-    def merged(self, count: int) -> MergedHistogram | None:
-        """That of the last `count` blocks; null where their bounds differ."""
-        filled = [block for block in self.blocks[-count:] if block is not EMPTY]
-        if not filled:
-            return EMPTY
-        bounds = filled[0].bounds
-        if any(block.bounds != bounds for block in filled):
-            return None
-        return MergedHistogram(
-            bounds,
-            np.sum([block.counts for block in filled], axis=0),
-            fsum(block.sum for block in filled),
-            sum(block.summed_count for block in filled),
-        )
-
-
-@dataclass(slots=True, eq=False)
-class _Cubes:
-    """(fields, replicas, blocks) each: as a Tally's, by field and block."""
-
-    sums: Cube
-    counts: Cube
-    ready_sums: Cube
-    ready_counts: Cube
-
-    @property
-    def are_all_ready(self) -> bool:
-        return self.ready_sums is self.sums
-
-    def move_on(self, kept: int, newer: "_Cubes") -> None:
-        """Drop the oldest block, keep the next `kept` and put the newer ones behind them."""
-        if self.are_all_ready and not newer.are_all_ready:
-            self.ready_sums, self.ready_counts = self.sums.copy(), self.counts.copy()
-        moved = [(self.sums, newer.sums), (self.counts, newer.counts)]
-        if not self.are_all_ready:
-            moved += [(self.ready_sums, newer.ready_sums), (self.ready_counts, newer.ready_counts)]
-        for cube, behind in moved:
-            cube[:, :, :kept] = cube[:, :, 1 : kept + 1]
-            cube[:, :, kept:] = behind
-
-    def with_field(self, newer: "_Cubes") -> "_Cubes":
-        sums, counts = np.concatenate((self.sums, newer.sums)), np.concatenate((self.counts, newer.counts))
-        if (self.are_all_ready or not len(self.sums)) and newer.are_all_ready:
-            return _Cubes(sums, counts, sums, counts)
-        ready_sums = np.concatenate((self.ready_sums, newer.ready_sums))
-        return _Cubes(sums, counts, ready_sums, np.concatenate((self.ready_counts, newer.ready_counts)))
-
-    def last(self, count: int) -> "_Window":
-        sums, counts = _last(self.sums, count), _last(self.counts, count).astype(np.int64)
-        ready_sums, ready_counts = sums, counts
-        if not self.are_all_ready:
-            ready_sums, ready_counts = _last(self.ready_sums, count), _last(self.ready_counts, count).astype(np.int64)
-        whole = np.logical_and.reduce(ready_counts == count * TICK_S, axis=1) if sums.shape[1] else [False] * len(sums)
-        return _Window(sums, counts, ready_sums, ready_counts, whole)
-
-
-@dataclass(slots=True, eq=False)
 class _Window:
-    """(fields, replicas) each, and `whole` (fields,): as a Tally's, by field."""
+    """(fields, replicas) each: as a Tally's, by field."""
 
     sums: Matrix
     counts: Ints
     ready_sums: Matrix
     ready_counts: Ints
-    whole: Sequence[bool] | NDArray[np.bool_]
-
-    def of(self, place: int) -> Tally:
-        sums, counts, is_whole = self.sums[place], self.counts[place], bool(self.whole[place])
-        if self.ready_sums is self.sums:
-            return Tally(sums, counts, sums, counts, is_whole)
-        return Tally(sums, counts, self.ready_sums[place], self.ready_counts[place], is_whole)
-
-
-def _last(cube: Cube, count: int) -> Matrix:
-    """The sums of the last `count` blocks."""
-    added: Matrix = np.add.reduce(cube[:, :, -count:], axis=2)
-    return added
-
-
-def _empty(replicas: int, blocks: int) -> _Cubes:
-    nothing = np.zeros((0, replicas, blocks))
-    return _Cubes(nothing, nothing, nothing, nothing)
 
 
 @dataclass(slots=True)
@@ -121,16 +41,20 @@ class BlockBook:
     """One endpoint's last `count` blocks up to `tick`, of the replicas of `roster`; `version` is that of its series in
     the windows.
 
-    `places` has where each field is in `cubes`. Fields are added up from the moment somebody asks for them.
+    `lanes` (replicas,) are where their blocks are in the store, `ready_lanes` those of their ready seconds alone (the
+    same array where none was heard in other ones). `names` has the fields that are added up, from the moment somebody
+    asks for them, each with its place among them.
     """
 
+    store: BlockStore
     tick: int = 0
     version: int = NO_VERSION
     roster: Roster | None = None
     count: int = 0
     changed_s: int = UNCHANGED_S
-    places: dict[str, int] = field(default_factory=dict)
-    cubes: _Cubes = field(default_factory=lambda: _empty(0, 0))
+    lanes: Ints = field(default_factory=lambda: _NO_LANES)
+    ready_lanes: Ints = field(default_factory=lambda: _NO_LANES)
+    names: dict[str, int] = field(default_factory=dict)
     histograms: dict[str, HistogramBlocks] = field(default_factory=dict)
     _windows: dict[int, _Window] = field(default_factory=dict)
 
@@ -138,13 +62,31 @@ class BlockBook:
         """A second before the last tick has changed."""
         self.changed_s = min(self.changed_s, at_s)
 
-    def begin(self, tick: int, version: int, roster: Roster, span_s: int) -> None:
-        """Start with nothing added up, for windows of up to `span_s`."""
-        self.tick, self.version, self.roster = tick, version, roster
-        self.count, self.changed_s = span_s // TICK_S, UNCHANGED_S
-        self.cubes = _empty(len(roster.names), self.count)
-        self.places.clear()
+    def release(self) -> None:
+        """Give back what it holds of the store."""
+        self.store.give_back(self.lanes)
+        if self.ready_lanes is not self.lanes:
+            self.store.give_back(self.ready_lanes)
+        self.lanes = self.ready_lanes = _NO_LANES
+        self.roster, self.version = None, NO_VERSION
+        self.names.clear()
         self.histograms.clear()
+        self._windows.clear()
+
+    def begin(self, whole: Grid, version: int, roster: Roster) -> None:
+        """Start with nothing added up, for windows of up to the length of `whole`, a grid up to the tick."""
+        self.release()
+        self.tick, self.version, self.roster = whole.end_s, version, roster
+        self.count, self.changed_s = (whole.end_s - whole.first_s) // TICK_S, UNCHANGED_S
+        self.lanes = self.ready_lanes = self.store.take(len(roster.names))
+        if not roster.counts_from_now(whole.end_s) or roster.leaves_out(whole.heard, whole.first_s):
+            self.ready_lanes = self.store.take(len(roster.names))
+
+    def keep_names(self, names: Sequence[str], histograms: Collection[str], read: ReadGrid) -> None:
+        """Have these fields added up, and no others."""
+        self.add_up(names, read)
+        self.names = {name: place for place, name in enumerate(names)}
+        self.histograms = {name: made for name, made in self.histograms.items() if name in histograms}
         self._windows.clear()
 
     def can_follow(self, near: Grid, version: int, span_s: int) -> bool:
@@ -160,61 +102,77 @@ class BlockBook:
         newer = near.since(first_s) if first_s >= near.first_s else read(first_s, tick)
         if newer.replicas != roster.names or not roster.is_like(self.roster):
             return False
+        if self.ready_lanes is self.lanes and roster.leaves_out(newer.heard, first_s):
+            return False
+        self._add_up(newer, list(self.names), roster)
         kept = (first_s - oldest_s) // TICK_S
-        if self.places:
-            self.cubes.move_on(kept, _cubes_of(newer, self.places, roster))
         for name, made in self.histograms.items():
             again = _histograms_of(name, range(first_s, tick, TICK_S), newer, read)
-            self.histograms[name] = HistogramBlocks((*made.blocks[1 : 1 + kept], *again))
-        self.tick, self.roster, self.changed_s = tick, roster, UNCHANGED_S
-        self._windows.clear()
+            self.histograms[name] = made.moved_on(kept, again)
+        self.move_to(tick, roster)
         return True
 
-    def window(self, name: str, count: int, read: ReadGrid) -> Tally:
-        """A field over the last `count` blocks; `name` as in `matrix_of`."""
-        place = self.places.get(name)
-        if place is None:
-            assert self.roster is not None
-            whole = read(self.tick - self.count * TICK_S, self.tick)
-            self.cubes = self.cubes.with_field(_cubes_of(whole, (name,), self.roster))
-            place = self.places[name] = len(self.places)
+    def follow_histograms(self, newer: Grid) -> None:
+        """Move all histograms on by the block of `newer`."""
+        for name, made in self.histograms.items():
+            self.histograms[name] = made.moved_on(self.count - 1, (newer.histogram(name),))
+
+    def move_to(self, tick: int, roster: Roster) -> None:
+        """Say that all blocks up to `tick` are there."""
+        self.tick, self.roster, self.changed_s = tick, roster, UNCHANGED_S
+        self._windows.clear()
+        if self.ready_lanes is not self.lanes and roster.counts_all(tick - self.count * TICK_S, tick):
+            self.store.give_back(self.ready_lanes)
+            self.ready_lanes = self.lanes
+
+    def add_up(self, names: Iterable[str], read: ReadGrid) -> None:
+        """Have these fields added up from now on; `names` as in `matrix_of`."""
+        missing = [name for name in names if name not in self.names]
+        if missing and self.roster is not None:
+            self._add_up(read(self.tick - self.count * TICK_S, self.tick), missing, self.roster)
+            self.names.update({name: len(self.names) + index for index, name in enumerate(missing)})
             self._windows.clear()
+
+    def window(self, name: str, count: int, read: ReadGrid) -> Tally:
+        """A field over the last `count` blocks."""
+        self.add_up((name,), read)
         found = self._windows.get(count)
         if found is None:
-            found = self._windows[count] = self.cubes.last(count)
-        return found.of(place)
+            found = self._windows[count] = self._read(count)
+        place = self.names[name]
+        sums, counts = found.sums[place], found.counts[place]
+        ready = (sums, counts)
+        if found.ready_sums is not found.sums:
+            ready = found.ready_sums[place], found.ready_counts[place]
+        return make_tally((sums, counts), ready, count * TICK_S)
+
+    def _read(self, count: int) -> _Window:
+        first_s, names = self.tick - count * TICK_S, list(self.names)
+        sums, counts = self.store.read(names, first_s, count, self.lanes)
+        if self.ready_lanes is self.lanes:
+            return _Window(sums, counts, sums, counts)
+        return _Window(sums, counts, *self.store.read(names, first_s, count, self.ready_lanes))
 
     def histogram(self, name: str, count: int, read: ReadGrid) -> MergedHistogram | None:
         """A field's histogram over the last `count` blocks; null where their bounds differ."""
         found = self.histograms.get(name)
         if found is None:
             starts = range(self.tick - self.count * TICK_S, self.tick, TICK_S)
-            found = self.histograms[name] = HistogramBlocks(tuple(_histograms_of(name, starts, None, read)))
+            found = self.histograms[name] = HistogramBlocks.of(_histograms_of(name, starts, None, read))
         return found.merged(count)
 
-
-def _cubes_of(grid: Grid, names: Iterable[str], roster: Roster) -> _Cubes:
-    """Blocks of a grid whose length is a multiple of TICK_S."""
-    cube = np.array([matrix_of(grid, name) for name in names])
-    unknown = np.isnan(cube)
-    ready, alive = roster.masks(grid.first_s, grid.end_s)
-    sums, counts = _added(cube, unknown if alive is None else unknown | ~alive)
-    if ready is None and alive is None:
-        return _Cubes(sums, counts, sums, counts)
-    return _Cubes(sums, counts, *_added(cube, unknown if ready is None else unknown | ~ready))
-
-
-def _added(cube: Cube, left_out: NDArray[np.bool_]) -> tuple[Cube, Cube]:
-    """Sums and numbers of seconds by block, each added up from left to right."""
-    counts = np.full((*cube.shape[:2], cube.shape[2] // TICK_S), float(TICK_S))
-    if left_out.any():
-        cube = np.where(left_out, 0.0, cube)
-        for second in range(TICK_S):
-            counts -= left_out[:, :, second::TICK_S]
-    sums: Cube = cube[:, :, ::TICK_S] + cube[:, :, 1::TICK_S]
-    for second in range(2, TICK_S):
-        sums += cube[:, :, second::TICK_S]
-    return sums, counts
+    def _add_up(self, grid: Grid, names: Sequence[str], roster: Roster) -> None:
+        """The blocks of a grid whose length is a multiple of TICK_S."""
+        if not names:
+            return
+        matrices = [matrix_of(grid, name) for name in names]
+        ready, alive = roster.masks(grid.first_s, grid.end_s)
+        sums, counts = blocks_of(matrices, None if alive is None else ~alive)
+        self.store.write(names, grid.first_s, self.lanes, sums, counts)
+        if self.ready_lanes is not self.lanes:
+            if ready is not None or alive is not None:
+                sums, counts = blocks_of(matrices, None if ready is None else ~ready)
+            self.store.write(names, grid.first_s, self.ready_lanes, sums, counts)
 
 
 def _histograms_of(name: str, starts: range, newer: Grid | None, read: ReadGrid) -> list[MergedHistogram]:

@@ -5,17 +5,20 @@ finds the same. Findings are kept from tick to tick; a sample that changes a sec
 anew.
 """
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from enum import StrEnum
 
 import numpy as np
 from numpy.typing import NDArray
 
+from streams.endpoints.block_store import sum_in_order
+from streams.endpoints.matrices import Seconds
 from streams.endpoints.ticks import TICK_S
 from streams.windows.grid import Grid
 
 Matrix = NDArray[np.float64]
+Mask = NDArray[np.bool_]
 
 SPAN_S = 5
 """Arrivals and departures are compared with the change of what is inside over spans of this length (decisions.md)."""
@@ -64,6 +67,10 @@ class CheckBook:
         """A second that was looked at has changed: what was found after it is to be found anew."""
         self.looked_to = min(self.looked_to, at_s // TICK_S * TICK_S)
 
+    def is_clean(self, tick: int) -> bool:
+        """Whether `tick` was looked at, and nothing was found that is still remembered."""
+        return self.looked_to == tick and not self.findings and not self.quarantined
+
     def look(
         self, views: "Views", tick: int, oldest_s: int, quarantined: frozenset[tuple[str, str, str]]
     ) -> tuple[Finding, ...]:
@@ -98,22 +105,23 @@ def failing(views: Views, tick: int) -> Iterable[Check]:
     if not len(grid.replicas):
         return ()
     found = []
-    restarted = {one.replica for one in grid.restarts if tick - SPAN_S - 1 < one.at_s < tick}
-    if _breaks_conservation(grid, restarted):
-        found.append(Check.CONSERVATION)
-    if _has_stuck_queue(grid):
+    broken = breaks_conservation(grid)
+    if broken.any():
+        # A replica that restarted took its requests with it.
+        restarted = {one.replica for one in grid.restarts if tick - SPAN_S - 1 < one.at_s < tick}
+        if any(grid.replicas[index] not in restarted for index in np.flatnonzero(broken).tolist()):
+            found.append(Check.CONSERVATION)
+    if has_stuck_queue(grid).any():
         found.append(Check.CONSTANT_QUEUE)
-    if _alternates(grid):
+    if alternates(grid).any():
         found.append(Check.ALTERNATING)
     if views.engines is not None and views.routers is not None and _all_zero(views.engines, views.routers, tick):
         found.append(Check.ALL_ZERO)
     return found
 
 
-def _breaks_conservation(grid: Grid, restarted: Collection[str]) -> bool:
-    """Whether arrivals - completions - errors - aborted differs from the change of what is inside, for any replica.
-
-    A replica that restarted took its requests with it, and is left out.
+def breaks_conservation(grid: Seconds) -> Mask:
+    """bool (replicas,): arrivals - completions - errors - aborted differs from the change of what is inside.
 
     `running` and `waiting` are means over a second where a reporter averages, and its last reading where it does not;
     the flow between two of them is counted both ways, and only what fits neither fails.
@@ -124,59 +132,66 @@ def _breaks_conservation(grid: Grid, restarted: Collection[str]) -> bool:
     left = grid.field("completions")[:, span] + grid.field("errors")[:, span] + grid.field("aborted")[:, span]
     net = arrivals - left
     change = inflight[:, -1] - inflight[:, 0]
-    by_readings = np.add.reduce(net[:, 1:], axis=1)
+    by_readings = sum_in_order(net[:, 1:].T)
     gap = np.abs(by_readings - change)
-    if not (gap > TOLERANCE_MIN).any():
-        return False
+    broken: Mask = gap > TOLERANCE_MIN
+    if not broken.any():
+        return broken
     by_means = by_readings + (net[:, 0] - net[:, -1]) / 2
-    volume = np.maximum(arrivals[:, 1:].sum(axis=1), left[:, 1:].sum(axis=1))
+    volume = np.maximum(sum_in_order(arrivals[:, 1:].T), sum_in_order(left[:, 1:].T))
     volume = np.maximum(volume, np.maximum(inflight[:, 0], inflight[:, -1]))
     allowed = np.maximum(TOLERANCE_MIN, TOLERANCE * volume)
-    broken = np.minimum(gap, np.fmin(np.abs(by_means - change), np.inf)) > allowed
-    for index in np.flatnonzero(broken).tolist() if restarted else ():
-        broken[index] = grid.replicas[index] not in restarted
-    return bool(broken.any())
+    broken &= np.minimum(gap, np.fmin(np.abs(by_means - change), np.inf)) > allowed
+    return broken
 
 
-def _has_stuck_queue(grid: Grid) -> bool:
-    """Whether a queue stays the same although work is done that nothing replaces, or although nothing runs.
+def may_be_stuck(now: Matrix, before: Matrix) -> Mask:
+    """bool (replicas,): a queue may be stuck by its length, (replicas,), in the last second, and QUEUE_S - 1 before."""
+    mask: Mask = (now > 0) & (now == before)
+    return mask
+
+
+def has_stuck_queue(grid: Seconds) -> Mask:
+    """bool (replicas,): a queue stays the same although work is done that nothing replaces, or although nothing runs.
 
     A queue that is refilled as fast as it drains is not stuck, so where arrivals are not counted but follow from
     completions only an idle replica gives it away.
     """
     waiting = grid.field("waiting")[:, -QUEUE_S:]
-    if not ((waiting[:, -1] > 0) & (waiting[:, -1] == waiting[:, 0])).any():
-        return False
-    constant = (waiting[:, :1] > 0).ravel() & (waiting == waiting[:, :1]).all(axis=1)
+    constant: Mask = may_be_stuck(waiting[:, -1], waiting[:, 0])
     if not constant.any():
-        return False
-    arrivals = grid.arrivals[:, -QUEUE_S:].sum(axis=1)
-    completions = grid.field("completions")[:, -QUEUE_S:].sum(axis=1)
+        return constant
+    constant &= np.logical_and.reduce(waiting == waiting[:, :1], axis=1)
+    if not constant.any():
+        return constant
+    arrivals = sum_in_order(grid.arrivals[:, -QUEUE_S:].T)
+    completions = sum_in_order(grid.field("completions")[:, -QUEUE_S:].T)
     running = grid.field("running")[:, -QUEUE_S:]
     drains = (completions > 0) & (arrivals == 0)
     idle = (running == 0).all(axis=1) & (arrivals == 0) & (completions == 0)
-    return bool((constant & (drains | idle)).any())
+    constant &= drains | idle
+    return constant
 
 
-def _alternates(grid: Grid) -> bool:
-    """Whether a replica's counts jump to and fro between two steady sequences: two counters under one name."""
+def alternates(grid: Seconds) -> Mask:
+    """bool (replicas,): counts jump to and fro between two steady sequences, as two counters under one name do."""
     names = ("input_tokens", "output_tokens", "completions")
     counts = np.array([grid.field(name)[:, -ALTERNATING_S:] for name in names])
     # Each (counts, replicas, 5). A first look, since nearly never does every second differ so much from the next.
     even, odd = counts[:, :, ::2], counts[:, :, 1::2]
     rises = odd >= np.maximum(ALTERNATING_RATIO * even, ALTERNATING_MIN)
     falls = even >= np.maximum(ALTERNATING_RATIO * odd, ALTERNATING_MIN)
-    if not (rises.all(axis=2) | falls.all(axis=2)).any():
-        return False
+    jumps: Mask = np.logical_or.reduce(rises.all(axis=2) | falls.all(axis=2), axis=0)
+    if not jumps.any():
+        return jumps
     # Each (counts, replicas, 2): of every other second, and of those between.
     pairs = counts.reshape(*counts.shape[:2], -1, 2)
     most, least = np.maximum.reduce(pairs, axis=2), np.minimum.reduce(pairs, axis=2)
     low, high = np.minimum.reduce(most, axis=2), np.maximum.reduce(least, axis=2)
     apart = (low > 0) & (high >= ALTERNATING_MIN) & (high >= ALTERNATING_RATIO * low)
-    if not apart.any():
-        return False
     steady = (most - least <= ALTERNATING_SPREAD * most).all(axis=2)
-    return bool((apart & steady).any())
+    found: Mask = (apart & steady).any(axis=0)
+    return found
 
 
 def _all_zero(engines: Callable[[int, int], Grid], routers: Callable[[int, int], Grid], tick: int) -> bool:

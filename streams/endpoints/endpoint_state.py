@@ -13,11 +13,13 @@ from records.outcomes import Outcome
 from records.policy import EndpointPolicy
 from records.scaling_memory import ScalingMemory
 from records.signals import ObservedOutcome, SkippedRecords
-from records.supply_memory import SupplyMemory, TargetMemory
+from records.supply_memory import SourceMemory, SupplyMemory, TargetMemory
 from records.telemetry import TargetObserved
+from streams.endpoints.block_store import BlockStore
 from streams.endpoints.blocks import BlockBook
 from streams.endpoints.cross_checks import CheckBook
 from streams.endpoints.skew import EndpointSources
+from streams.endpoints.standing import Standing
 from streams.endpoints.supply import SupplyState
 from streams.endpoints.ticks import LATENESS_S, PATIENCE_S, TICK_S
 
@@ -42,7 +44,7 @@ class EndpointState:
 
     `outcome_is_news`: no tick has seen it yet. `restored` has, by topic, the offset below which records were read
     before this process was born: they fill the windows and nothing else. `floor_s` is the processing time of the last
-    tick made then.
+    tick made then. `blocks` are in a store of their own until the endpoint's windows are opened.
     """
 
     endpoint: str
@@ -67,7 +69,8 @@ class EndpointState:
     skipped: tuple[SkippedRecords, ...] = ()
     last_heard: dict[str, int] = field(default_factory=dict)
     checks: CheckBook = field(default_factory=CheckBook)
-    blocks: BlockBook = field(default_factory=BlockBook)
+    standing: Standing | None = None
+    blocks: BlockBook = field(default_factory=lambda: BlockBook(BlockStore(0)))
 
     @classmethod
     def new(cls, policy: EndpointPolicy) -> "EndpointState":
@@ -104,6 +107,17 @@ class EndpointState:
     def span_s(self) -> int:
         """Seconds before a tick that it may read."""
         return max(STALE_S, self.policy.scale_up.window_seconds, self.policy.scale_down.window_seconds)
+
+    @property
+    def due_tick(self) -> int:
+        """The next tick, once there is one."""
+        if self.next_tick is None:
+            raise RuntimeError(f"{self.endpoint} has no first tick yet")
+        return self.next_tick
+
+    def ticks_before(self, end_s: int) -> bool:
+        """Whether its next tick is."""
+        return self.next_tick is not None and self.next_tick < end_s
 
     @property
     def needed_from_s(self) -> int | None:
@@ -228,8 +242,18 @@ class EndpointState:
                 replicas[name] = msgspec.structs.replace(known, heard_s=heard_s)
 
     def _supply_memory(self, tick: int, offset: int) -> SupplyMemory:
-        supply = self.supply
+        standing = self.standing
+        if standing is not None and standing.changes == self.supply.changes:
+            kept = standing.memory
+            if kept.target is not self.target or kept.outcome is not self.outcome:
+                kept = standing.memory = msgspec.structs.replace(kept, target=self.target, outcome=self.outcome)
+            return kept
         self._keep_silent(tick)
+        return self.supply_memory(self.sources.memory(offset, tick))
+
+    def supply_memory(self, sources: tuple[SourceMemory, ...]) -> SupplyMemory:
+        """What is remembered of replicas, target and outcome as they are."""
+        supply = self.supply
         return SupplyMemory(
             replicas=tuple(supply.replicas[name] for name in sorted(supply.replicas)),
             starts_s=supply.starts_s,
@@ -237,5 +261,5 @@ class EndpointState:
             observed=supply.observed,
             target=self.target,
             outcome=self.outcome,
-            sources=self.sources.memory(offset, tick),
+            sources=sources,
         )

@@ -11,12 +11,14 @@ from records.enums import MetricName
 from records.epoch_memory import EpochSeen
 from records.policy import EndpointPolicy
 from records.telemetry import GpuSample
+from streams.endpoints.block_store import BlockStore
+from streams.endpoints.blocks import BlockBook
 from streams.endpoints.effects import Count, Counts
 from streams.endpoints.endpoint_state import EndpointState
 from streams.endpoints.gpus import GpuWindows
 from streams.endpoints.intake import OFF_SOURCES_MAX
 from streams.endpoints.skew import SourceState, source_key
-from streams.endpoints.ticks import LATENESS_S
+from streams.endpoints.ticks import LATENESS_S, TICK_S
 from streams.windows.columns import SampleColumns
 from streams.windows.identities import Identities
 from streams.windows.windows import AddReport, Windows
@@ -60,6 +62,7 @@ class EndpointWindows:
     def __init__(self) -> None:
         self._split: WeakKeyDictionary[Identities, tuple[tuple[int, ...], list[_SpanPart]]] = WeakKeyDictionary()
         self._by_span: dict[int, Windows] = {}
+        self._blocks: dict[int, BlockStore] = {}
         self._of: dict[str, EndpointWindow] = {}
 
     @property
@@ -69,7 +72,8 @@ class EndpointWindows:
     @property
     def nbytes(self) -> int:
         gpus = sum(window.gpus.nbytes for window in list(self._of.values()) if window.gpus is not None)
-        return gpus + sum(windows.nbytes for windows in list(self._by_span.values()))
+        blocks = sum(store.nbytes for store in list(self._blocks.values()))
+        return gpus + blocks + sum(windows.nbytes for windows in list(self._by_span.values()))
 
     def of(self, endpoint: str) -> EndpointWindow:
         return self._of[endpoint]
@@ -86,6 +90,9 @@ class EndpointWindows:
         if known is not None and is_new:
             epochs = known.requests.epochs(state.endpoint)
             known.requests.forget(state.endpoint)
+        if is_new:
+            state.blocks.release()
+            state.blocks = BlockBook(self._blocks.setdefault(span_s, BlockStore(span_s // TICK_S)))
         gpus = known.gpus if known is not None else None
         if not reads_gpus(state.policy):
             gpus = None
@@ -109,10 +116,24 @@ class EndpointWindows:
             floor_s = self._of[state.endpoint].requests.keep_from(state.endpoint, first_s)
             state.kept_from_s = floor_s if floor_s > first_s else state.kept_from_s
 
-    def close(self, endpoint: str) -> None:
-        known = self._of.pop(endpoint, None)
+    def keep_standing(self, states: Sequence[EndpointState]) -> None:
+        """As `keep`, of endpoints that stand and were heard in their last second."""
+        by_windows: dict[Windows, list[EndpointState]] = {}
+        for state in states:
+            by_windows.setdefault(self._of[state.endpoint].requests, []).append(state)
+        for windows, found in by_windows.items():
+            needed = [max(state.needed_from_s or 0, state.kept_from_s) for state in found]
+            series = [state.standing.series for state in found if state.standing is not None]
+            if not windows.plain_reader.keep_from(series, np.array(needed, np.int64)):
+                for state in found:
+                    self.keep(state)
+
+    def close(self, state: EndpointState) -> None:
+        """Free what is kept of an endpoint."""
+        known = self._of.pop(state.endpoint, None)
         if known is not None:
-            known.requests.forget(endpoint)
+            known.requests.forget(state.endpoint)
+        state.blocks.release()
 
     def add(
         self,

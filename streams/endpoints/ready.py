@@ -41,6 +41,19 @@ class Roster:
             return False
         return self.ready_at == other.ready_at and self.ended_at == other.ended_at
 
+    def counts_all(self, first_s: int, end_s: int) -> bool:
+        """Whether all are ready and alive in all of `[first_s, end_s)`."""
+        return self.last_ready_s <= first_s and self.first_ended_s >= end_s
+
+    def counts_from_now(self, now_s: int) -> bool:
+        """Whether all are ready and alive at `now_s`."""
+        return self.last_ready_s <= now_s and self.first_ended_s == _ALWAYS_S
+
+    def leaves_out(self, heard: Mask, first_s: int) -> bool:
+        """Whether any was heard, bool (replicas, seconds) from `first_s` on, while it was not ready or not alive."""
+        ready, alive = self.masks(first_s, first_s + heard.shape[1])
+        return any(mask is not None and bool((heard & ~mask).any()) for mask in (ready, alive))
+
     def masks(self, first_s: int, end_s: int) -> tuple[Mask | None, Mask | None]:
         """bool (replicas, seconds) of `[first_s, end_s)`: ready, and alive; null where all are."""
         ready = alive = None

@@ -26,12 +26,13 @@ _UP = frozenset({ReplicaState.READY, ReplicaState.DRAINING})
 @dataclass(slots=True)
 class SupplyState:
     """What is known of an endpoint's replicas, by name. `failed_starts` counts failures since any replica's last
-    `ready`; `starts_s` holds the newest measured start-up times in s."""
+    `ready`; `starts_s` holds the newest measured start-up times in s. `changes` rises with each change."""
 
     replicas: dict[str, ReplicaMemory] = field(default_factory=dict)
     starts_s: tuple[float, ...] = ()
     failed_starts: int = 0
     observed: bool = False
+    changes: int = 0
     _label_bytes: int | None = None
     """Of all replicas' names and epochs; null until somebody asks."""
 
@@ -50,6 +51,7 @@ class SupplyState:
     def apply(self, changed: ReplicaChanged) -> None:
         """Take a ReplicaChanged as read. Repeats and records older than what is known change nothing."""
         self.observed = True
+        self.changes += 1
         known = self.replicas.get(changed.replica)
         if known is None or known.inferred:
             base = _first_seen(changed, known)
@@ -101,6 +103,7 @@ class SupplyState:
         """
         for replica, (epoch, first_s, _) in heard.items():
             if replica not in self.replicas:
+                self.changes += 1
                 self.replicas[replica] = ReplicaMemory(
                     replica=replica, epoch=epoch, state=ReplicaState.READY, since_s=first_s, inferred=True
                 )
@@ -114,6 +117,7 @@ class SupplyState:
                 and replica not in quarantined
                 and (replica not in heard or heard[replica][2] < newest - INFERRED_FRESH_S)
             ):
+                self.changes += 1
                 del self.replicas[replica]
                 self._label_bytes = None
 
@@ -125,6 +129,7 @@ class SupplyState:
         """Drop replicas that have been gone since before `before_s` and whose samples have ended too."""
         for replica, known in list(self.replicas.items()):
             if known.state is ReplicaState.GONE and known.since_s < before_s and replica not in heard:
+                self.changes += 1
                 del self.replicas[replica]
                 self._label_bytes = None
 

@@ -1,16 +1,17 @@
 """A field's seconds of one window, added up for each replica."""
 
-from math import isnan
-
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from streams.endpoints.block_store import block_sums, sum_in_order
 from streams.endpoints.ready import ReadySeconds
+from streams.endpoints.ticks import TICK_S
 
 Matrix = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 Ints = NDArray[np.int64]
+SumsAndCounts = tuple[Matrix, Ints]
 
 
 class Tally(msgspec.Struct, frozen=True, eq=False, gc=False):
@@ -45,21 +46,19 @@ class Tally(msgspec.Struct, frozen=True, eq=False, gc=False):
         return bool((self.sums > 0).any())
 
 
+def make_tally(alive: SumsAndCounts, ready: SumsAndCounts, length_s: int) -> Tally:
+    """Of sums and counts (replicas,) over a window; the same arrays where all replicas were ready."""
+    is_whole = bool(len(alive[0])) and bool((ready[1] == length_s).all())
+    return Tally(alive[0], alive[1], ready[0], ready[1], is_whole)
+
+
 def tally(matrix: Matrix, seconds: ReadySeconds) -> Tally:
-    """`matrix` float64 (replicas, seconds), NaN = unknown; each replica's seconds are added in their order."""
-    sums = np.add.reduce(matrix, axis=1)
-    if seconds.alive is None and not isnan(np.add.reduce(sums)):
-        if seconds.ready is None:
-            return Tally(sums, seconds.expected, sums, seconds.expected, bool(len(sums)))
-        counts = np.full(len(sums), matrix.shape[1], np.int64)
-        return Tally(sums, counts, _masked_sums(matrix, seconds.ready), seconds.expected)
-    known = ~np.isnan(matrix)
-    alive = known if seconds.alive is None else known & seconds.alive
-    ready = known if seconds.ready is None else known & seconds.ready
-    sums, counts = _masked_sums(matrix, alive), np.count_nonzero(alive, axis=1)
-    if ready is alive:
-        return Tally(sums, counts, sums, counts)
-    return Tally(sums, counts, _masked_sums(matrix, ready), np.count_nonzero(ready, axis=1))
+    """`matrix` float64 (replicas, seconds), NaN = unknown; added up as the blocks of a BlockStore are."""
+    alive = _added(matrix, seconds.alive)
+    ready = alive
+    if seconds.ready is not None or seconds.alive is not None:
+        ready = _added(matrix, seconds.ready)
+    return make_tally(alive, ready, matrix.shape[1])
 
 
 def tally_mask(mask: Mask, seconds: ReadySeconds) -> Ints:
@@ -68,6 +67,13 @@ def tally_mask(mask: Mask, seconds: ReadySeconds) -> Ints:
     return counts
 
 
-def _masked_sums(matrix: Matrix, mask: Mask) -> Matrix:
-    sums: Matrix = np.where(mask, matrix, 0.0).sum(axis=1)
-    return sums
+def _added(matrix: Matrix, counted: Mask | None) -> SumsAndCounts:
+    """Of the seconds that `counted` marks (null: all)."""
+    unknown = np.isnan(matrix)
+    if counted is not None:
+        unknown |= ~counted
+    filled, counts = matrix, np.full(len(matrix), matrix.shape[1], np.int64)
+    if unknown.any():
+        filled, counts = np.where(unknown, 0.0, matrix), counts - np.count_nonzero(unknown, axis=1)
+    parts = filled if matrix.shape[1] % TICK_S else block_sums(filled)
+    return sum_in_order(parts.T), counts

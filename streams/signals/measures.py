@@ -15,7 +15,7 @@ from streams.endpoints.matrices import PRESENT
 from streams.endpoints.ready import FRESH_COVERAGE
 from streams.endpoints.tallies import Ints, Tally, tally_mask
 from streams.signals.readings import WindowReading
-from streams.windows.histograms import quantile
+from streams.windows.histograms import MergedHistogram, quantile
 
 Matrix = NDArray[np.float64]
 Mask = NDArray[np.bool_]
@@ -46,12 +46,7 @@ def total(reading: WindowReading, found: Tally, gateway: str | None = None) -> M
     """
     seconds, observed_s = reading.seconds, reading.observed_s
     coverage = found.coverage(seconds)
-    if found.is_whole:
-        parts: list[float] = (found.sums / observed_s).tolist()
-    else:
-        counts = found.counts
-        expected = np.maximum(counts, np.where(counts > 0, np.minimum(seconds.expected, observed_s), 0))
-        parts = (found.sums / np.maximum(counts, 1) * expected / observed_s).tolist()
+    parts: list[float] = mean_parts(found.sums, found.counts, seconds.expected, observed_s).tolist()
     held = None if gateway is None else _gateway_share(reading, gateway)
     if held is not None:
         parts.append(held[0])
@@ -60,6 +55,17 @@ def total(reading: WindowReading, found: Tally, gateway: str | None = None) -> M
         # Nobody spoke in the window: what the gateway last said of nothing tells nothing of the replicas.
         return Measured(None, coverage)
     return Measured(fsum(parts), coverage, found.measured)
+
+
+def mean_parts(sums: Matrix, counts: Ints, expected: Ints, observed_s: int | Ints) -> Matrix:
+    """What each replica, (replicas,), adds to the mean over a window of which `observed_s` have been read: its unknown
+    seconds, of those `expected` of it, count with the mean of its known ones."""
+    parts: Matrix = sums / observed_s
+    stood_for = np.where(counts > 0, np.maximum(counts, np.minimum(expected, observed_s)), 0)
+    short = stood_for != counts
+    if short.any():
+        parts = np.where(short, sums / np.maximum(counts, 1) * stood_for / observed_s, parts)
+    return parts
 
 
 def _gateway_share(reading: WindowReading, field: str) -> tuple[float, float] | None:
@@ -106,9 +112,13 @@ def inflight(reading: WindowReading) -> Measured:
         turned_away += float(np.nansum(reading.gateway("rejections")))
     if not turned_away:
         return inside
-    mean_ms = reading.tick.e2e_recent.mean
-    lasting_s = E2E_UNKNOWN_S if mean_ms is None else mean_ms / 1000
-    return Measured(inside.value + turned_away / reading.observed_s * lasting_s, inside.coverage, inside.replicas)
+    value = inside.value + turned_away / reading.observed_s * lasting_s(reading.tick.e2e_recent)
+    return Measured(value, inside.coverage, inside.replicas)
+
+
+def lasting_s(e2e: MergedHistogram) -> float:
+    """How long a request lasts, by the end-to-end times of the last 300 s in ms."""
+    return E2E_UNKNOWN_S if e2e.mean is None else e2e.mean / 1000
 
 
 def throughput(reading: WindowReading) -> Measured:

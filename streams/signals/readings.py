@@ -18,6 +18,7 @@ from streams.endpoints.tallies import Tally, tally
 from streams.endpoints.ticks import TICK_S
 from streams.windows.grid import Grid
 from streams.windows.histograms import MergedHistogram
+from streams.windows.windows import Windows
 
 _NO_SERVER = frozenset(
     {
@@ -143,8 +144,12 @@ class TickReading:
         """The endpoint's blocks, moved on to this tick."""
         book, span_s = self.state.blocks, self.state.span_s
         if not book.can_follow(self.near, version, span_s) or not book.follow(self.near, self.near_roster, self.read):
-            book.begin(self.tick, version, self.near_roster, span_s)
+            book.begin(self.grid, version, self.near_roster)
         return book
+
+    @property
+    def requests(self) -> Windows:
+        return self._window.requests
 
     @property
     def policy(self) -> EndpointPolicy:

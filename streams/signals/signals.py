@@ -2,22 +2,20 @@
 
 from dataclasses import dataclass
 
-from records.enums import ReplicaState, Source, SupplySource, ValueState
+from records.enums import Source, ValueState
 from records.signals import (
     DownBlocker,
     DrainCandidate,
     EndpointSignal,
     SourceSignal,
-    StartingReplica,
-    SupplySignal,
 )
-from records.supply_memory import ReplicaMemory
 from streams.endpoints.endpoint_state import EndpointState, TickMoment
 from streams.endpoints.endpoint_windows import EndpointWindow
 from streams.endpoints.ready import FRESH_COVERAGE
 from streams.endpoints.skew import SourceState, is_well
-from streams.endpoints.supply import has_given_up, is_starting
 from streams.signals.readings import TickReading, WindowReading
+from streams.signals.standing import Kinds, make_stand, stop_standing
+from streams.signals.supply import supply_signal
 from streams.signals.values import read_values
 from streams.windows.histograms import quantile
 
@@ -27,8 +25,10 @@ SILENT_S = 20
 """A ready replica that said nothing for this long is named among the sources."""
 
 
-def make_signal(state: EndpointState, window: EndpointWindow, moment: TickMoment, tick: int) -> EndpointSignal:
-    """Read the windows at `tick`; the state learns of replicas that only samples tell of."""
+def make_signal(state: EndpointState, window: EndpointWindow, moment: TickMoment, kinds: Kinds) -> EndpointSignal:
+    """Read one endpoint's windows at its next tick; the state learns of replicas that only samples tell of."""
+    tick = state.due_tick
+    stop_standing(state)
     reading = TickReading(state, window, tick, moment.offsets.get("telemetry.requests", 0))
     up = reading.window(state.policy.scale_up.window_seconds)
     down = reading.window(state.policy.scale_down.window_seconds)
@@ -41,7 +41,7 @@ def make_signal(state: EndpointState, window: EndpointWindow, moment: TickMoment
         at_s=tick,
         processed_s=moment.processed_s,
         offsets=moment.offsets,
-        supply=_supply(state, tick, spec if rollout else None),
+        supply=supply_signal(state, tick, spec if rollout else None),
         windows={str(each.length_s): read_values(each) for each in (up, down)},
         spec_replicas=spec,
         rollout=rollout,
@@ -53,57 +53,15 @@ def make_signal(state: EndpointState, window: EndpointWindow, moment: TickMoment
         drain_p99_ms=None if drain is None else drain.value,
         outcome=state.outcome,
     )
+    make_stand(state, reading, kinds)
     reading.close()
     return signal
-
-
-def _supply(state: EndpointState, tick: int, rollout_spec: int | None) -> SupplySignal:
-    """Replicas by state; during a rollout those above the target's spec are its surge, the youngest first."""
-    supply = state.supply
-    known = sorted(supply.replicas.values(), key=lambda one: one.replica)
-    others = [one for one in known if one.state is not ReplicaState.READY]
-    ready = len(known) - len(others)
-    starting = sorted(
-        (StartingReplica(replica=one.replica, age_s=_age(one, tick)) for one in others if is_starting(one)),
-        key=lambda one: (-one.age_s, one.replica),
-    )
-    if rollout_spec is not None:
-        starting = starting[: max(0, rollout_spec - ready)]
-        ready = min(ready, rollout_spec)
-    unschedulable = tuple(
-        one.replica for one in others if one.state is ReplicaState.UNSCHEDULABLE and not has_given_up(one)
-    )
-    inferred = not supply.observed or any(one.inferred for one in known)
-    return SupplySignal(
-        source=SupplySource.INFERRED if inferred else SupplySource.OBSERVED,
-        ready=ready,
-        starting=len(starting),
-        draining=sum(one.state is ReplicaState.DRAINING for one in others),
-        unschedulable=len(unschedulable),
-        failed=sum(one.state is ReplicaState.FAILED or has_given_up(one) for one in others),
-        starting_replicas=tuple(starting),
-        startup_p95_s=supply.startup_p95_s(state.policy.model.startup_seconds),
-        failed_starts=supply.failed_starts,
-        unschedulable_replicas=unschedulable,
-    )
-
-
-def _age(replica: ReplicaMemory, tick: int) -> int:
-    since_s = replica.since_s if replica.requested_s is None else replica.requested_s
-    return max(0, tick - since_s)
 
 
 def _blockers(reading: TickReading, down: WindowReading) -> tuple[DownBlocker, ...]:
     """Why going down is forbidden whatever the metrics say, in a fixed order."""
     state, tick, length_s = reading.state, reading.tick, down.length_s
-    found: list[DownBlocker] = []
-    target = state.target
-    if target is not None and target.rollout:
-        found.append(DownBlocker(kind="rollout"))
-    elif target is not None and target.rollout_s is not None and target.rollout_s > tick - length_s:
-        found.append(DownBlocker(kind="rollout", until_s=target.rollout_s + length_s))
-    if state.observed_from_s > tick - length_s:
-        found.append(DownBlocker(kind="rebuild", until_s=state.observed_from_s + length_s))
+    found = lasting_blockers(state, tick, length_s)
     restarted = {
         name: restarted_s
         for name in reading.counted
@@ -123,6 +81,19 @@ def _blockers(reading: TickReading, down: WindowReading) -> tuple[DownBlocker, .
         DownBlocker(kind="suspect", replica=name) for name in sorted(suspect) if not name or name in reading.counted
     ]
     return tuple(found)
+
+
+def lasting_blockers(state: EndpointState, tick: int, length_s: int) -> list[DownBlocker]:
+    """Those that no replica is the reason of."""
+    found: list[DownBlocker] = []
+    target = state.target
+    if target is not None and target.rollout:
+        found.append(DownBlocker(kind="rollout"))
+    elif target is not None and target.rollout_s is not None and target.rollout_s > tick - length_s:
+        found.append(DownBlocker(kind="rollout", until_s=target.rollout_s + length_s))
+    if state.observed_from_s > tick - length_s:
+        found.append(DownBlocker(kind="rebuild", until_s=state.observed_from_s + length_s))
+    return found
 
 
 def _uncovered(reading: TickReading, down: WindowReading) -> list[str]:

@@ -24,6 +24,10 @@ class WaitingSamples:
     def __init__(self) -> None:
         self._places: dict[str, dict[tuple[int, int], Place]] = {}
 
+    def __bool__(self) -> bool:
+        """Whether any waits."""
+        return bool(self._places)
+
     def put(self, columns: SampleColumns, rows: Rows) -> tuple[int, int]:
         """Keep these samples, whose series rows are `rows` (n,); how many were new, and how many replaced one of their
         identity with an earlier seq."""

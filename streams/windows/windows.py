@@ -17,6 +17,7 @@ from streams.windows.epochs import speaker_of
 from streams.windows.grid import Grid
 from streams.windows.grid_source import NO_SOURCES, GridReader, SourceName
 from streams.windows.histogram_rings import HistogramRings
+from streams.windows.plain import PlainReader
 from streams.windows.rings import BucketRings, RingSeconds, Seconds, lap_of, row_parts
 from streams.windows.series import NEVER_QUIET_S, UNATTRIBUTED, UNSEEN, Endpoint, SeriesKey, SeriesTable
 from streams.windows.steady import SteadyWriter
@@ -49,6 +50,7 @@ class Windows:
         self._buckets = BucketRings(span_s)
         self._histograms = HistogramRings(span_s)
         self._waiting = WaitingSamples()
+        self.plain_reader = PlainReader(self._table, self._buckets, self._histograms, self._waiting)
         self._steady = SteadyWriter(self._table, self._buckets, self._histograms)
         self._readers: dict[str, GridReader] = {}
 
@@ -107,11 +109,9 @@ class Windows:
     def keep_from(self, endpoint: str, first_s: int) -> int:
         """Say that no window will be read that begins before `first_s`: what is older is given up, and from now on the
         floor moves with these calls alone. It never goes back; it is returned."""
-        known = self._table.endpoint(endpoint)
-        table = self._table
+        known, table = self._table.endpoint(endpoint), self._table
         table.pinned[known.code] = True
-        table.floor_s[known.code] = max(first_s, int(table.floor_s[known.code]))
-        floor_s = int(table.floor_s[known.code])
+        floor_s = table.floor_s[known.code] = max(first_s, int(table.floor_s[known.code]))
         for columns, selected, rows in self._waiting.take(endpoint, floor_s + self.span_s):
             due = columns.at_s[selected] >= floor_s
             self._write(columns, selected[due], rows[due], columns.at_s[selected[due]])
@@ -123,7 +123,7 @@ class Windows:
 
         Seconds outside the span are unknown. The grid shows the windows as they are now: read it before the next add.
         """
-        return Grid(self._reader(endpoint).read(first_s, end_s, quarantined), first_s)
+        return Grid(self.reader(endpoint).read(first_s, end_s, quarantined), first_s)
 
     def sources(self, endpoint: str) -> frozenset[SourceName]:
         """Who spoke of the endpoint's replicas inside the span."""
@@ -151,7 +151,7 @@ class Windows:
         known = self._table.endpoints.get(endpoint)
         if known is None:
             return ()
-        reader = self._reader(endpoint)
+        reader = self.reader(endpoint)
         if not reader.restarted and len(known.epochs) == reader.speaker_count:
             return ()
         heard = {key.speaker for key in reader.keys}
@@ -179,7 +179,8 @@ class Windows:
         self._waiting.forget(endpoint)
         self._readers.pop(endpoint, None)
 
-    def _reader(self, name: str) -> GridReader:
+    def reader(self, name: str) -> GridReader:
+        """How the endpoint's series are read, as long as the same speak."""
         reader = self._readers.get(name)
         known = self._table.endpoints.get(name) or Endpoint(name, -1)
         if reader is None or reader.version != known.version or reader.endpoint is not known:
@@ -288,7 +289,7 @@ class Windows:
         if known.quiet_s < floor_s:
             for key in [key for key, row in known.rows.items() if table.last_s[row] < floor_s]:
                 self._free(key)
-            known.quiet_s = int(table.last_s[self._reader(known.name).rows].min(initial=NEVER_QUIET_S))
+            known.quiet_s = int(table.last_s[self.reader(known.name).rows].min(initial=NEVER_QUIET_S))
         if len(known.epochs) > known.speaker_count:
             alive = frozenset(key.speaker for key in known.rows)
             known.epochs.forget_silent(alive, floor_s - self.span_s)

@@ -1,6 +1,7 @@
 """One line lets no more than a week pass, and its ticks come out one by one."""
 
 import json
+from collections.abc import Sequence
 
 import msgspec
 import numpy as np
@@ -10,9 +11,8 @@ from headrace.replay import Replay
 from records.enums import BadInput
 from records.outcomes import DeadLetter
 from streams.controller.controller import PartitionController
-from streams.controller.tick_maker import TickMaker
+from streams.controller.tick_maker import DueTick, TickMaker
 from streams.endpoints.effects import TickEffects
-from streams.endpoints.endpoint_state import EndpointState, TickMoment
 from tests.replay.test_replay_command import engine
 from tests.streams.controller.line import policy
 from tests.streams.controller.random_line import POLICIES, random_line
@@ -82,13 +82,13 @@ def test_ticks_of_a_long_time_come_out_as_they_are_made(line: str) -> None:
     assert len(made) == 1
 
 
-def test_ticks_are_made_one_by_one_in_the_order_of_their_times(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ticks_are_made_second_by_second_in_the_order_of_their_times(monkeypatch: pytest.MonkeyPatch) -> None:
     made: list[tuple[int, str]] = []
     make = TickMaker.make
 
-    def noted(maker: TickMaker, state: EndpointState, moment: TickMoment) -> TickEffects:
-        effects = make(maker, state, moment)
-        made.append((effects.at_s, effects.endpoint))
+    def noted(maker: TickMaker, due: Sequence[DueTick]) -> list[TickEffects]:
+        effects = make(maker, due)
+        made.extend((one.at_s, one.endpoint) for one in effects)
         return effects
 
     controller = PartitionController(0, lambda endpoint: True)
