@@ -32,6 +32,8 @@ app = new_app()
 
 log = structlog.get_logger("headrace.worker")
 
+BLOCKED_STALLS = 5
+"""A loop may be busy for long with the ticks of an outage of hours; others have its partitions if it is."""
 _HEALTH_EVERY_S = 0.5
 _DEFAULT_GROUP = "headrace-worker"
 _GC_THRESHOLDS = (50_000, 20, 50)
@@ -141,7 +143,7 @@ async def _work(process: Process[WorkerSettings], partitions: int) -> None:
     reach = KafkaReach(settings.access("headrace-worker"), settings.topic_names.real("policies"))
     beside = [asyncio.create_task(_tell_health(process, running, reach)), asyncio.create_task(reach.watch())]
     try:
-        with LoopWatch(settings.stall_seconds):
+        with LoopWatch(BLOCKED_STALLS * settings.stall_seconds):
             await running.run(process.stop)
     finally:
         for task in beside:

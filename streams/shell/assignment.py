@@ -10,7 +10,8 @@ from faust.types import TP
 
 from streams.shell.batching_consumer import PolledBatch
 from streams.shell.inputs import INPUT_TOPICS
-from streams.shell.partition_owner import OwnerState, PartitionOwner
+from streams.shell.owner_ports import OwnerState
+from streams.shell.partition_owner import PartitionOwner
 from wire.topics import TopicNames
 
 IDLE_S = 0.2

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Protocol
 
 from faust.types import TP
@@ -12,6 +13,18 @@ from streams.shell.log_offsets import LogOffsets
 from streams.shell.memory_reader import MemoryReader
 from streams.shell.worker_metrics import WorkerMetrics
 from wire.topics import TopicNames
+
+
+class OwnerState(StrEnum):
+    """What an owner does with its partition."""
+
+    TAKING_OVER = "taking_over"
+    WORKING = "working"
+    SKIPPING = "skipping"
+    """What came faster than it was read is left unread: reading is set to the present."""
+    LOST = "lost"
+    """Fenced, and no member of the group any more: nothing is read or written until the next rebalance."""
+    STOPPED = "stopped"
 
 
 class Reader(Protocol):

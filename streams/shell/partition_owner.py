@@ -7,13 +7,13 @@ over anew: the log alone knows which transaction was committed, and memory and w
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
-from enum import StrEnum
 
 import structlog
 from aiokafka.errors import KafkaError
 from faust.types import TP
 
 from streams.endpoints.effects import ControllerSize
+from streams.endpoints.ticks import CATCH_UP_S
 from streams.shell.backlog_skip import skip_backlog
 from streams.shell.batching_consumer import PolledBatch
 from streams.shell.fault_points import FaultPoint
@@ -22,12 +22,13 @@ from streams.shell.memory_reader import MemoryUnreadableError
 from streams.shell.merge_order import MergeOrder
 from streams.shell.outgoing import transaction_records
 from streams.shell.overload import OverloadWatch
-from streams.shell.owner_ports import OwnerPorts
+from streams.shell.owner_ports import OwnerPorts, OwnerState
 from streams.shell.owner_times import OwnerTimes
 from streams.shell.read_progress import ReadProgress
 from streams.shell.start_offsets import start_offsets
 from streams.shell.tick_outbox import TickOutbox
 from streams.shell.tick_source import Effects, TickSource
+from streams.shell.time_passing import passing
 from streams.shell.transactions import FencedError, PartitionTransactions, TransactionFailedError
 from wire.admission import AUTHORIZATION_ERRORS
 
@@ -42,18 +43,6 @@ RETRY_S = 0.5
 RETRY_MAX_S = 4.0
 
 log = structlog.get_logger()
-
-
-class OwnerState(StrEnum):
-    """What an owner does with its partition."""
-
-    TAKING_OVER = "taking_over"
-    WORKING = "working"
-    SKIPPING = "skipping"
-    """What came faster than it was read is left unread: reading is set to the present."""
-    LOST = "lost"
-    """Fenced, and no member of the group any more: nothing is read or written until the next rebalance."""
-    STOPPED = "stopped"
 
 
 class PartitionOwner:
@@ -196,7 +185,13 @@ class PartitionOwner:
         """Leave unread what cannot be caught up; what is on its way is read again, or left out too."""
         self._let_go_of_reading(OwnerState.SKIPPING)
         positions = {self._inputs[topic]: offset for topic, offset in self._progress.next_offsets.items()}
-        self._read_from(await skip_backlog(self._ports, self._source, self.partition, positions))
+        offsets = await skip_backlog(self._ports, self._source, self.partition, positions)
+        # The ticks of the time that nobody read; what is newer goes on with what is read next.
+        for effects in passing(self._source, self._ports.clock() - CATCH_UP_S):
+            self._add_due(effects)
+            while self._outbox:
+                await self._write_some()
+        self._read_from(offsets)
         await self._ports.faults.reached(FaultPoint.SKIPPED, self.partition)
 
     # -- reading ------------------------------------------------------------------------------------------------
@@ -244,7 +239,10 @@ class PartitionOwner:
         self._feed_in_order()
         read_until_s = self._progress.read_until_s()
         if read_until_s is not None and not self._order:
-            self._add_due(self._source.advance(read_until_s))
+            for effects in passing(self._source, read_until_s):
+                self._add_due(effects)
+                if not self._outbox.has_room.is_set():
+                    return
 
     @property
     def is_rebuilding(self) -> bool:

@@ -12,7 +12,7 @@ from faust.types import TP
 
 from streams.shell.assignment import Assignments
 from streams.shell.log_offsets import LogOffsets
-from streams.shell.partition_owner import OwnerState
+from streams.shell.owner_ports import OwnerState
 from wire.stalls import StallDetector
 
 LOOKS = 6

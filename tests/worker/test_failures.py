@@ -14,7 +14,8 @@ from headrace.clock import Clock, monotonic_s
 from streams.shell.assignment import Assignments, SplitAssignmentError
 from streams.shell.faust_app import GroupOptions
 from streams.shell.inputs import INPUT_TOPICS
-from streams.shell.partition_owner import OwnerState, PartitionOwner
+from streams.shell.owner_ports import OwnerState
+from streams.shell.partition_owner import PartitionOwner
 from streams.shell.worker import Worker, WorkerOptions
 from streams.shell.worker_metrics import WorkerMetrics
 from tests.worker.counting_source import CountedTick, CountingSource

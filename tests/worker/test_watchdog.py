@@ -14,7 +14,7 @@ from streams.shell.consumer_thread import ConsumerThread
 from streams.shell.fault_points import FaultPoint, FaultPoints, NoFaults
 from streams.shell.faust_app import GroupOptions
 from streams.shell.log_offsets import LogOffsets
-from streams.shell.partition_owner import OwnerState
+from streams.shell.owner_ports import OwnerState
 from streams.shell.watchdog import LOOKS, Watchdog, WorkerStuckError
 from streams.shell.worker import Worker, WorkerOptions
 from streams.shell.worker_metrics import WorkerMetrics
