@@ -5,6 +5,7 @@ cost no memory.
 """
 
 from collections.abc import Sequence
+from mmap import mmap
 
 import numpy as np
 from numpy.typing import NDArray
@@ -85,7 +86,7 @@ class BucketRings:
         """A row whose slots are all empty."""
         row = self.rows.take()
         if row // CHUNK_ROWS == len(self.chunks):
-            flat = np.zeros(CHUNK_ROWS * self.slots, BUCKET)
+            flat = _zeros(CHUNK_ROWS * self.slots)
             self.chunks.append(flat.reshape(CHUNK_ROWS, self.slots))
             self._whole.append(whole(flat))
             self._laps.append(flat["lap"])
@@ -113,6 +114,11 @@ class BucketRings:
             local = first + seconds.slot[selected]
             self._whole[chunk][local] = items[selected]
             self._laps[chunk][local] = seconds.lap[selected]
+
+
+def _zeros(buckets: int) -> Buckets:
+    """From the system itself: numpy asks it for pages of 2 MB, and the first row of a chunk would take fifty rows'."""
+    return np.frombuffer(mmap(-1, buckets * BUCKET.itemsize), BUCKET)
 
 
 def row_parts(rows: NDArray[np.int64], slots: int) -> list[ChunkPart]:
