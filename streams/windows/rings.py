@@ -5,7 +5,7 @@ cost no memory.
 """
 
 from collections.abc import Sequence
-from mmap import mmap
+from mmap import MAP_ANONYMOUS, MAP_PRIVATE, mmap
 
 import numpy as np
 from numpy.typing import NDArray
@@ -118,7 +118,7 @@ class BucketRings:
 
 def _zeros(buckets: int) -> Buckets:
     """From the system itself: numpy asks it for pages of 2 MB, and the first row of a chunk would take fifty rows'."""
-    return np.frombuffer(mmap(-1, buckets * BUCKET.itemsize), BUCKET)
+    return np.frombuffer(mmap(-1, buckets * BUCKET.itemsize, MAP_PRIVATE | MAP_ANONYMOUS), BUCKET)
 
 
 def row_parts(rows: NDArray[np.int64], slots: int) -> list[ChunkPart]:
