@@ -95,8 +95,8 @@ class SkippedRecords(msgspec.Struct, frozen=True, kw_only=True):
     worker could take them. `until_s`: all of them had been received by then."""
 
     topic: Name
-    first_offset: Count
-    end_offset: Count
+    first_offset: Natural
+    end_offset: Natural
     until_s: Instant
 
 

@@ -2,16 +2,19 @@
 
 import random
 
+import msgspec
 import pytest
 
 from records.enums import ScalingAction, ScalingReason, ValueState
 from records.memory import ControllerMemory
+from records.signals import SkippedRecords
 from streams.controller.controller import PartitionController
 from streams.endpoints.effects import TickEffects
 from tests.seeds import seeds
 from tests.streams.controller.line import REQUESTS, Line, as_bytes, feed_all, policy, read_again, sample, started
 from tests.streams.controller.random_line import POLICIES, random_line
 from tests.streams.controller.skips import Gap
+from wire.codec import decode, encode
 
 SECONDS = 980
 BUSY = policy(metrics=[{"name": "inflight_requests", "target": 2}])
@@ -49,6 +52,13 @@ def test_the_first_tick_after_a_gap_tells_of_it_once() -> None:
     assert (skipped.topic, skipped.first_offset, skipped.end_offset) == (REQUESTS, 300, 400)
     assert list(told) == [1300]
     assert all(one.signal.offsets[REQUESTS] >= 400 for one in made if one.at_s >= 1300)
+
+
+def test_offsets_of_a_long_log_are_remembered() -> None:
+    memory = next(one.memory for one in _made(300, 400) if one.memory.skipped_records)
+    far = SkippedRecords(topic=REQUESTS, first_offset=2**40, end_offset=2**40 + 100, until_s=1400.0)
+    remembered = msgspec.structs.replace(memory, skipped_records=(far,))
+    assert decode("controllers", encode(remembered)) == remembered
 
 
 def test_what_is_remembered_of_a_gap_ends_when_nothing_reads_it_again() -> None:
