@@ -3,7 +3,8 @@ spoken of by itself alone. Nearly all endpoints stand, nearly always."""
 
 from dataclasses import dataclass
 
-from records.policy import EndpointPolicy, Metric
+from records.enums import MetricName
+from records.policy import EndpointPolicy
 from records.signals import SupplySignal
 from records.supply_memory import SupplyMemory
 from streams.endpoints.block_store import BlockStore
@@ -22,7 +23,7 @@ class Kind:
     store: BlockStore
     up_s: int
     down_s: int
-    metrics: tuple[Metric, ...]
+    metrics: tuple[MetricName, ...]
     keys: tuple[str, ...]
     names: tuple[str, ...]
     valued: tuple[str, ...]

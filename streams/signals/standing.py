@@ -5,24 +5,20 @@ All others are read one by one, with the same values.
 
 from decisions.metrics import metric_key
 from records.enums import MetricName, ReplicaState
-from records.policy import EndpointPolicy, Metric
+from records.policy import EndpointPolicy
 from streams.endpoints.blocks import UNCHANGED_S
 from streams.endpoints.endpoint_state import EndpointState
 from streams.endpoints.standing import Kind, Standing
 from streams.endpoints.ticks import TICK_S
 from streams.signals.readings import TickReading
 from streams.signals.supply import supply_signal
+from streams.signals.values import MEANS, TOTALS
 from streams.windows.plain import plain_series
 
-MEANS = {MetricName.TOKEN_UTILIZATION: "kv_cache_usage", MetricName.CPU_UTILIZATION: "cpu"}
-TOTALS = {
-    MetricName.INFLIGHT_REQUESTS: "inflight",
-    MetricName.QUEUE_DEPTH: "waiting",
-    MetricName.ACTIVE_SESSIONS: "active_sessions",
-    MetricName.THROUGHPUT_PER_REPLICA: "streamed_tokens",
-}
+READ_TOGETHER = (
+    MEANS | TOTALS | {MetricName.INFLIGHT_REQUESTS: "inflight", MetricName.THROUGHPUT_PER_REPLICA: "streamed_tokens"}
+)
 """Metrics whose values are read together, and the field of each."""
-READ_TOGETHER = MEANS | TOTALS
 CHECKED = ("arrivals", "completions", "errors", "aborted", "running", "waiting", "input_tokens", "output_tokens")
 """What the cross-checks read."""
 DRAINED = ("inflight", "cached_tokens", "input_tokens")
@@ -32,18 +28,19 @@ _MADE_OF = {"inflight": ("running", "waiting"), "streamed_tokens": ("streamed_fr
 
 
 class Kinds:
-    """The kinds of endpoints of a partition."""
+    """The kinds of endpoints of a partition: as many as there are windows and sets of metrics, whatever the targets."""
 
     def __init__(self) -> None:
-        self._known: dict[tuple[int, int, int, tuple[Metric, ...]], Kind] = {}
+        self._known: dict[tuple[int, int, int, tuple[MetricName, ...]], Kind] = {}
 
     def of(self, state: EndpointState, reading: TickReading) -> Kind | None:
         """Null where the policy asks for what is not read together."""
         policy = state.policy
         up_s, down_s = policy.scale_up.window_seconds, policy.scale_down.window_seconds
-        if up_s % TICK_S or down_s % TICK_S or any(metric.name not in READ_TOGETHER for metric in policy.metrics):
+        metrics = tuple(metric.name for metric in policy.metrics)
+        if up_s % TICK_S or down_s % TICK_S or any(name not in READ_TOGETHER for name in metrics):
             return None
-        key = (id(state.blocks.store), up_s, down_s, policy.metrics)
+        key = (id(state.blocks.store), up_s, down_s, metrics)
         found = self._known.get(key)
         if found is None:
             found = self._known[key] = _make_kind(policy, reading)
@@ -60,7 +57,7 @@ def _make_kind(policy: EndpointPolicy, reading: TickReading) -> Kind:
         store=reading.state.blocks.store,
         up_s=policy.scale_up.window_seconds,
         down_s=policy.scale_down.window_seconds,
-        metrics=policy.metrics,
+        metrics=tuple(metric.name for metric in policy.metrics),
         keys=tuple(metric_key(metric) for metric in policy.metrics),
         names=names,
         valued=valued,

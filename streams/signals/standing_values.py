@@ -6,14 +6,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from records.enums import MetricName, ValueState
-from records.policy import Metric
 from records.signals import SignalValue
 from streams.endpoints.endpoint_state import STALE_S
 from streams.endpoints.ready import FRESH_COVERAGE
 from streams.signals.measures import lasting_s, mean_parts
-from streams.signals.standing import MEANS, READ_TOGETHER
+from streams.signals.standing import READ_TOGETHER
 from streams.signals.standing_histograms import StandingHistograms
 from streams.signals.standing_windows import StandingWindow, StandingWindows
+from streams.signals.values import MEANS
 
 Ints = NDArray[np.int64]
 Values = list[float | None]
@@ -29,14 +29,14 @@ def standing_values(
 
 
 def _judged(
-    windows: StandingWindows, window: StandingWindow, metric: Metric, histograms: StandingHistograms
+    windows: StandingWindows, window: StandingWindow, metric: MetricName, histograms: StandingHistograms
 ) -> list[SignalValue]:
-    name = READ_TOGETHER[metric.name]
-    if metric.name in MEANS:
+    name = READ_TOGETHER[metric]
+    if metric in MEANS:
         values = _means(window, name)
     else:
         values = _totals(window, name)
-        if metric.name is MetricName.INFLIGHT_REQUESTS:
+        if metric is MetricName.INFLIGHT_REQUESTS:
             _add_turned_away(window, values, histograms)
     coverages = (np.minimum(1.0, window.coverage(name)) * (window.observed_s / window.length_s)).tolist()
     measured = _measured(window, name).tolist()
@@ -79,9 +79,9 @@ def _measured(window: StandingWindow, name: str) -> Ints:
     return window.members.total((window.ready(name)[1] > 0).astype(np.int64))
 
 
-def _is_known(window: StandingWindow, metric: Metric) -> list[bool]:
-    name = READ_TOGETHER[metric.name]
-    _, counts = window.ready(name) if metric.name in MEANS else window.added(name)
+def _is_known(window: StandingWindow, metric: MetricName) -> list[bool]:
+    name = READ_TOGETHER[metric]
+    _, counts = window.ready(name) if metric in MEANS else window.added(name)
     known: list[bool] = window.members.any(counts > 0).tolist()
     return known
 

@@ -14,8 +14,8 @@ _HISTOGRAMS = {
     MetricName.DECODING_SPEED: "tpot_ms",
     MetricName.E2E_LATENCY: "e2e_ms",
 }
-_MEANS = {MetricName.TOKEN_UTILIZATION: "kv_cache_usage", MetricName.CPU_UTILIZATION: "cpu"}
-_TOTALS = {MetricName.QUEUE_DEPTH: "waiting", MetricName.ACTIVE_SESSIONS: "active_sessions"}
+MEANS = {MetricName.TOKEN_UTILIZATION: "kv_cache_usage", MetricName.CPU_UTILIZATION: "cpu"}
+TOTALS = {MetricName.QUEUE_DEPTH: "waiting", MetricName.ACTIVE_SESSIONS: "active_sessions"}
 _GPU_MEANS = {MetricName.GPU_UTILIZATION: 0, MetricName.GPU_MEMORY: 1}
 
 
@@ -55,10 +55,10 @@ def measure(reading: WindowReading, metric: Metric) -> Measured:
     name = metric.name
     if name is MetricName.INFLIGHT_REQUESTS:
         return inflight(reading)
-    if name in _TOTALS:
-        return total(reading, reading.tally(_TOTALS[name]), _TOTALS[name])
-    if name in _MEANS:
-        return mean(reading, reading.tally(_MEANS[name]))
+    if name in TOTALS:
+        return total(reading, reading.tally(TOTALS[name]), TOTALS[name])
+    if name in MEANS:
+        return mean(reading, reading.tally(MEANS[name]))
     if name in _GPU_MEANS:
         return gpu_mean(reading, _GPU_MEANS[name])
     if name is MetricName.THROUGHPUT_PER_REPLICA:

@@ -8,10 +8,11 @@ import pytest
 
 from streams.controller.controller import PartitionController
 from streams.endpoints.effects import TickEffects
+from streams.endpoints.standing import Kind
 from streams.signals import standing_windows
 from streams.signals.standing import Kinds
 from tests.seeds import seeds
-from tests.streams.controller.line import as_bytes, feed_all, started
+from tests.streams.controller.line import as_bytes, feed_all, policy, started
 from tests.streams.controller.steady_line import steady_line
 
 ENDPOINTS = 12
@@ -46,6 +47,26 @@ def test_reading_together_or_alone_gives_the_same_bytes(seed: int, monkeypatch: 
     monkeypatch.setattr(Kinds, "of", lambda *_: None)
     one_by_one = feed_all(started(*policies), line.arrivals, random.Random(seed + 2))
     assert as_bytes(one_by_one) == as_bytes(together)
+
+
+def test_endpoints_whose_targets_differ_are_read_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    line, _ = steady_line(1, 4, 60)
+    names = sorted({arrival.record.endpoint for arrival in line.arrivals})
+    policies = [
+        policy(name, metrics=[{"name": "inflight_requests", "target": 2 + number}]) for number, name in enumerate(names)
+    ]
+    kinds = set()
+    of = Kinds.of
+
+    def noted(known: Kinds, *rest: object) -> Kind | None:
+        found = of(known, *rest)  # type: ignore[arg-type]
+        kinds.add(found)
+        return found
+
+    monkeypatch.setattr(Kinds, "of", noted)
+    feed_all(started(*policies), line.arrivals, random.Random(1))
+    assert len(kinds) == 1
+    assert None not in kinds
 
 
 @pytest.mark.parametrize("seed", seeds(10, quick=2))
