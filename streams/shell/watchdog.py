@@ -85,11 +85,12 @@ class Watchdog:
         self._unassigned_since = None
 
     def _check_partitions(self, counts: Mapping[str, int]) -> None:
-        """A topic that is not told of is left to those that read it: metadata may be incomplete for a moment."""
+        """A topic that is not told of, now or at the start, is left to those that read it: metadata may be incomplete
+        for a moment."""
         changed = [
             f"{topic} has {counts[topic]} partitions, and had {count}"
             for topic, count in self._partitions.items()
-            if counts[topic] not in (0, count)
+            if count and counts[topic] not in (0, count)
         ]
         if changed:
             raise PartitionsChangedError("; ".join(changed))

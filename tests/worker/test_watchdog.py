@@ -1,7 +1,8 @@
 """A worker that makes no progress ends itself, and says where; one that was asleep, or without a Kafka, does not."""
 
 import asyncio
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, cast
 
 import pytest
@@ -79,6 +80,7 @@ class _Stuck:
         self.owners = {0: self}
         self.looks = 0
         self.is_away: Sequence[int] = ()
+        self.counts: dict[str, int] = {}
 
     def read_positions(self) -> dict[TP, int]:
         return {INPUT: 7}
@@ -87,13 +89,15 @@ class _Stuck:
         self.looks += 1
         if self.looks in self.is_away:
             raise KafkaConnectionError("away")
-        return {}
+        return self.counts
 
     async def ends(self, _: object) -> dict[TP, int]:
         return {INPUT: 7 + self.looks}
 
 
-async def _looks_until_stuck(stuck: _Stuck, steps_s: Iterator[float]) -> int:
+async def _looks_until_stuck(
+    stuck: _Stuck, steps_s: Iterator[float], partitions: Mapping[str, int] = MappingProxyType({})
+) -> int:
     """How often the watchdog looks before it ends the worker, when so much time passes between looks."""
     now_s = 0.0
 
@@ -102,7 +106,7 @@ async def _looks_until_stuck(stuck: _Stuck, steps_s: Iterator[float]) -> int:
         now_s += next(steps_s)
         return now_s
 
-    watchdog = Watchdog(cast(Assignments, stuck), cast(LogOffsets, stuck), {}, STALL_S, clock)
+    watchdog = Watchdog(cast(Assignments, stuck), cast(LogOffsets, stuck), partitions, STALL_S, clock)
     with pytest.raises(WorkerStuckError, match=r"no progress on telemetry\.requests/0"):
         await asyncio.wait_for(watchdog.watch(), 60)
     return stuck.looks
@@ -129,3 +133,10 @@ async def test_a_kafka_that_was_away_is_no_stall() -> None:
     stuck = _Stuck()
     stuck.is_away = (5,)
     assert await _looks_until_stuck(stuck, _every()) == 5 + LOOKS + 1
+
+
+async def test_topics_that_nobody_told_of_at_the_start_have_not_changed() -> None:
+    """Metadata of topics that were made a moment ago comes late."""
+    stuck = _Stuck()
+    stuck.counts = {INPUT.topic: 12}
+    assert await _looks_until_stuck(stuck, _every(), {INPUT.topic: 0}) == LOOKS + 1
