@@ -20,9 +20,6 @@ SPREAD_S = 0.5
 TOGETHER = 20
 """Samples that are sent at once: 10,000 a second are some 40 µs apart."""
 
-Pair = tuple[str, str]
-"""Endpoint and replica."""
-
 
 class Sent(msgspec.Struct, frozen=True, kw_only=True):
     """`completed`: endpoint, tick and the monotonic second at which the sample that completes it was sent; the machine

@@ -117,14 +117,13 @@ def _rounds_of_message(run: SampleRun) -> Iterator[Round]:
             due.append(DueTick(state, last))
     elements = run.rows
     while len(elements) or due:
-        due = [
-            tick for tick in due if tick.state.next_tick is not None and tick.state.next_tick <= tick.state.watermark_s
-        ]
+        due = [tick for tick in due if _is_due(tick.state)]
         yield Round(elements, due)
         elements = _NO_ELEMENTS
 
 
 def _is_due(state: EndpointState) -> bool:
+    """By the watermark: processing time is the same for all rows of a message, and has passed before them."""
     return state.next_tick is not None and state.next_tick <= state.watermark_s
 
 

@@ -17,7 +17,8 @@ from streams.windows.identities import Identities, SeriesIdentity
 Ints = NDArray[np.int64]
 Mask = NDArray[np.bool_]
 
-ALL_ROWS = 2**62
+_NO_ROW = 2**62
+"""Behind all rows there are."""
 
 
 def _series_names() -> RecentNames:
@@ -168,7 +169,7 @@ def _in_order(code: NDArray[np.int32], count: int) -> list[int]:
     if len(code) and count == 1:
         return [int(code[0])]
     present = np.flatnonzero(np.bincount(code, minlength=count))
-    first = np.full(count, ALL_ROWS)
+    first = np.full(count, _NO_ROW)
     first[code[::-1]] = np.arange(len(code))[::-1]
     ordered: list[int] = present[np.argsort(first[present], kind="stable")].tolist()
     return ordered
@@ -181,9 +182,9 @@ def _first_rows(
     for number, group in enumerate(groups):
         rows = group.rows[taken[group.rows]]
         if len(rows):
-            first = np.full(len(columns.endpoints), ALL_ROWS)
+            first = np.full(len(columns.endpoints), _NO_ROW)
             first[columns.endpoint_code[rows][::-1]] = rows[::-1]
-            for endpoint in np.flatnonzero(first < ALL_ROWS).tolist():
+            for endpoint in np.flatnonzero(first < _NO_ROW).tolist():
                 yield int(first[endpoint]), number, endpoint
 
 

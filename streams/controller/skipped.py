@@ -5,11 +5,11 @@ from collections.abc import Iterable, Sequence
 from records.memory import ControllerMemory
 from records.signals import SkippedRecords
 from streams.endpoints.endpoint_state import EndpointState
+from streams.endpoints.endpoint_windows import SPANS_S
 
 KEPT_S = 240
 """How much longer than its longest window an endpoint remembers them: reading again begins some 70 s before the window
 of the endpoint that is furthest behind, and clocks differ."""
-SPAN_MAX_S = 3602
 
 
 class SkippedBook:
@@ -41,7 +41,7 @@ class SkippedBook:
 
     def forget(self, processed_s: float) -> None:
         """Drop what is older than any window."""
-        self._set({skipped for skipped in self._ranges if skipped.until_s >= processed_s - SPAN_MAX_S - KEPT_S})
+        self._set({skipped for skipped in self._ranges if skipped.until_s >= processed_s - SPANS_S[-1] - KEPT_S})
 
     def _set(self, ranges: set[SkippedRecords]) -> None:
         self._ranges = tuple(sorted(ranges, key=lambda skipped: (skipped.topic, skipped.first_offset)))

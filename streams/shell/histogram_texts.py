@@ -22,8 +22,6 @@ from streams.windows.packed_fields import Fields, count_rows, reals
 
 BOUNDS_TEXT = b'"explicit_bounds"'
 COUNTS_TEXT = b'"bucket_counts"'
-BOUNDS_TEXT_BYTES_MAX = 8 * 1024
-"""Longer texts of bounds are not remembered: four times the longest with BOUNDS_MAX numbers of ten digits."""
 
 _ZERO = ord("0")
 _CountList = Annotated[tuple[Count, ...], Meta(max_length=BOUNDS_MAX + 1)]
@@ -83,8 +81,6 @@ def _group(bounds: tuple[float, ...], rows: NDArray[np.int64], texts: Sequence[H
 
 
 def _bounds(text: bytes) -> tuple[float, ...]:
-    if len(text) > BOUNDS_TEXT_BYTES_MAX:
-        raise UnusualTextError
     try:
         return parse_bounds(text)
     except (ValueError, msgspec.DecodeError, RecursionError) as error:

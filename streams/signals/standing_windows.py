@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from streams.endpoints.block_store import blocks_of
 from streams.endpoints.cross_checks import (
+    ALTERNATING_S,
     QUEUE_S,
     SPAN_S,
     alternates,
@@ -25,8 +26,9 @@ Matrix = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 Ints = NDArray[np.int64]
 
-NEAR_S = 2 * SPAN_S
-"""Seconds before a tick that are read of all: the longest that a cross-check looks at, but for a queue's."""
+NEAR_S = max(ALTERNATING_S, SPAN_S + 2)
+"""Seconds before a tick that are read of all: the longest that a cross-check looks at, but for a queue's. Conservation
+needs the second before its span, and arrivals that follow from what is inside the one before that."""
 
 
 class Members:
