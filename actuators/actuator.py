@@ -21,6 +21,7 @@ from actuators.retries import Backoff
 from actuators.tenure import DECISIONS, OUTCOMES, Tenure, TenureOptions
 from actuators.verdicts import Limits
 from wire.admin import partition_counts
+from wire.groups import actuator_group
 from wire.kafka import KafkaAccess, close_consumer, open_consumer
 from wire.topics import TopicNames
 
@@ -56,7 +57,7 @@ class ActuatorOptions:
 
     @property
     def group_id(self) -> str:
-        return self.group or f"{self.names.prefix}headrace-actuator-{self.name}"
+        return self.group or actuator_group(self.names, self.name)
 
 
 class Actuator:

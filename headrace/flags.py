@@ -12,8 +12,9 @@ from pydantic import SecretStr
 from pydantic.fields import FieldInfo
 
 from headrace.exit_codes import ExitCode, explain
+from headrace.flag_names import POSITIONAL, flag_of, is_positional
 from headrace.setting_ranges import allowed_text, without_none
-from headrace.settings import CONFIG_VARIABLE, POSITIONAL, Settings, flag_of, is_positional, load
+from headrace.settings import CONFIG_VARIABLE, Settings, load
 
 __all__ = ["POSITIONAL", "new_app", "settings_command", "unwrapped"]
 

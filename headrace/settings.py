@@ -11,14 +11,14 @@ import tomllib
 import typing
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Final, Literal, NamedTuple, Self, TypeVar
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Self, TypeVar
 
 import pydantic
 from pydantic import Field, SecretStr
-from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
 from headrace.exit_codes import CannotRunError
+from headrace.flag_names import flag_of, is_positional
 from headrace.host_name import HostName
 from headrace.kafka_address import ADDRESSES
 from headrace.nearest import did_you_mean
@@ -192,17 +192,6 @@ class ProcessSettings(Settings):
     )
 
 
-class Positional:
-    """Marks a field that is given by its place: `folder: Annotated[Path, POSITIONAL]`."""
-
-
-POSITIONAL: Final = Positional()
-
-
-def is_positional(field: FieldInfo) -> bool:
-    return any(isinstance(mark, Positional) for mark in field.metadata)
-
-
 class Given(NamedTuple):
     """A value as it was given, and the words for where."""
 
@@ -250,11 +239,6 @@ def environment_of(settings: Settings, section: str) -> dict[str, str]:
             shown = value.get_secret_value() if isinstance(value, SecretStr) else value
             variables[type(settings).variable_of(name)] = str(shown)
     return variables
-
-
-def flag_of(name: str) -> str:
-    """A field whose plain name Python keeps for itself ends with an underscore, and its flag does not."""
-    return "--" + name.rstrip("_").replace("_", "-")
 
 
 def _from_file(model: type[Settings], path: Path) -> tuple[dict[str, Given], list[str]]:

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
+from wire.groups import actuator_group, sink_group, worker_group
 from wire.topics import TOPICS, TopicNames
 
 
@@ -119,13 +120,13 @@ def topics_of(role: Role) -> tuple[str, ...]:
 def _group_rights(role: Role, names: TopicNames, groups: Groups) -> list[Right]:
     match role:
         case Role.WORKER:
-            app = groups.worker or f"{names.prefix}headrace-worker"
+            app = groups.worker or worker_group(names)
             ids = Right(resource=Resource.TRANSACTIONAL_ID, name=f"{app}-", operation=Operation.WRITE, is_prefix=True)
             return [Right(resource=Resource.GROUP, name=app, operation=Operation.READ), ids]
         case Role.SINK:
-            return [_group(groups.sink, f"{names.prefix}headrace-sink-")]
+            return [_group(groups.sink, sink_group(names, ""))]
         case Role.ACTUATOR:
-            return [_group(groups.actuator, f"{names.prefix}headrace-actuator-")]
+            return [_group(groups.actuator, actuator_group(names, ""))]
     return []
 
 

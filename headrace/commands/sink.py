@@ -23,6 +23,7 @@ from sinks.buffers import FlushRules
 from sinks.errors import SourceError, StorageError, StuckError
 from sinks.sink import DeltaSink, SinkPlan
 from wire.acls import Groups, Role, rights_of
+from wire.groups import sink_group
 from wire.topics import TOPICS
 
 app = new_app()
@@ -87,7 +88,7 @@ class SinkSettings(KafkaSettings, TablesSettings, ProcessSettings):
             monotonic_s=monotonic_s,
             names=self.topic_names,
             topics=self.topics or tuple(TOPICS),
-            group=self.group or f"{self.topic_prefix}headrace-sink-{address}",
+            group=self.group or sink_group(self.topic_names, address),
             rules=FlushRules(
                 age_max_s=self.flush_seconds,
                 messages_max=self.flush_messages,

@@ -26,6 +26,7 @@ from streams.shell.worker import Worker, WorkerOptions
 from streams.shell.worker_metrics import WorkerMetrics
 from wire.acls import Groups, Right, Role, rights_of, topics_of
 from wire.admin import check_topics, list_topics
+from wire.groups import worker_group
 from wire.topic_times import timestamp_problems
 
 app = new_app()
@@ -35,7 +36,6 @@ log = structlog.get_logger("headrace.worker")
 BLOCKED_STALLS = 5
 """A loop may be busy for long with the ticks of an outage of hours; others have its partitions if it is."""
 _HEALTH_EVERY_S = 0.5
-_DEFAULT_GROUP = "headrace-worker"
 _GC_THRESHOLDS = (50_000, 20, 50)
 """Of Python's garbage collector: a poll makes thousands of records that are freed by their reference counts, and
 looking for circles among them every 700 objects takes a tenth of the worker's time."""
@@ -75,7 +75,7 @@ class WorkerSettings(KafkaSettings, ProcessSettings):
             access=self.access("headrace-worker"),
             names=self.topic_names,
             group=GroupOptions(
-                app=self.group or self.topic_prefix + _DEFAULT_GROUP, session_timeout_s=self.session_timeout_seconds
+                app=self.group or worker_group(self.topic_names), session_timeout_s=self.session_timeout_seconds
             ),
             clock=process.clock.steady(),
             monotonic_s=monotonic_s,

@@ -7,8 +7,8 @@ import pytest
 from pydantic import Field
 
 from headrace.exit_codes import CannotRunError
+from headrace.flag_names import POSITIONAL
 from headrace.settings import (
-    POSITIONAL,
     KafkaSettings,
     LocalKafkaSettings,
     PartitionSettings,
