@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from wire.groups import actuator_group, sink_group, worker_group
-from wire.topics import TOPICS, TopicNames
+from wire.topics import TELEMETRY_TOPICS, TOPICS, TopicNames
 
 
 class Operation(StrEnum):
@@ -69,18 +69,17 @@ class Groups:
     actuator: str | None = None
 
 
-TELEMETRY = ("telemetry.requests", "telemetry.gpus", "telemetry.replicas", "telemetry.targets")
 DECIDED = ("signals", "decisions.scaling")
 
 _READS = {
-    Role.WORKER: (*TELEMETRY, "policies", "outcomes", "controllers"),
+    Role.WORKER: (*TELEMETRY_TOPICS, "policies", "outcomes", "controllers"),
     Role.SINK: tuple(TOPICS),
     Role.ACTUATOR: ("decisions.scaling", "outcomes"),
     Role.POLICY: ("policies",),
-    Role.ANALYST: (*TELEMETRY, "policies", "outcomes", "controllers", *DECIDED),
+    Role.ANALYST: (*TELEMETRY_TOPICS, "policies", "outcomes", "controllers", *DECIDED),
 }
 _WRITES = {
-    Role.PRODUCER: TELEMETRY,
+    Role.PRODUCER: TELEMETRY_TOPICS,
     Role.GATEWAY: ("telemetry.requests", "inference.requests"),
     Role.COLLECTOR: ("telemetry.requests",),
     Role.WORKER: (*DECIDED, "controllers"),

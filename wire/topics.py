@@ -131,6 +131,9 @@ TOPICS: Mapping[str, TopicSpec] = _by_name(
 )
 """All topics whose records exist, by logical name (without the deployment's prefix)."""
 
+TELEMETRY_TOPICS: tuple[str, ...] = tuple(name for name in TOPICS if name.startswith("telemetry."))
+"""What pods, agents and collectors report."""
+
 CO_PARTITIONED: tuple[str, ...] = tuple(name for name, spec in TOPICS.items() if spec.co_partitioned)
 
 TOPIC_OF: Mapping[type[msgspec.Struct], str] = MappingProxyType({spec.record: name for name, spec in TOPICS.items()})

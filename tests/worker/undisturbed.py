@@ -8,11 +8,11 @@ from aiokafka import ConsumerRecord
 from records.decisions import ScalingDecision
 from streams.endpoints.effects import TickEffects
 from streams.shell.controller_source import ControllerSource
-from streams.shell.inputs import TELEMETRY_TOPICS
 from streams.shell.memory_reader import CompactedPartition
 from streams.shell.merge_order import MergeOrder
 from streams.shell.worker_metrics import WorkerMetrics
 from tests.worker.pipeline import Pipeline
+from wire.topics import TELEMETRY_TOPICS
 
 ByPartition = Mapping[int, list[ConsumerRecord]]
 
