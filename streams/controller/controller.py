@@ -68,8 +68,9 @@ class PartitionController:
 
     @property
     def processed_s(self) -> float | None:
-        """Processing time, UNIX s: the latest receipt, or what `advance` said; null before anything was read."""
-        known = (state.floor_s for state in self._registry.states.values())
+        """Processing time, UNIX s: the latest receipt, or what `advance` said; null before anything was read. Another
+        thread may ask."""
+        known = (state.floor_s for state in list(self._registry.states.values()))
         return max(self._processed_s, max(known, default=0.0)) or None
 
     @property

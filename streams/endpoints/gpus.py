@@ -44,8 +44,8 @@ class GpuWindows:
 
     @property
     def nbytes(self) -> int:
-        per_ring = self.span_s * 32
-        return per_ring * sum(len(replica.rings) for replica in self._replicas.values())
+        """Of all rings; another thread may ask."""
+        return self.span_s * 32 * self._rings
 
     def add(self, sample: GpuSample) -> bool:
         """Take a sample; False where there are too many GPUs for a new one.

@@ -37,7 +37,7 @@ class TickSource(Protocol):
 
     @property
     def processed_s(self) -> float | None:
-        """Processing time: UNIX s; null before anything was read."""
+        """Processing time: UNIX s; null before anything was read. May be asked for by another thread, as `size`."""
 
     @property
     def size(self) -> ControllerSize:

@@ -118,8 +118,10 @@ class FieldRings:
 
     @property
     def nbytes(self) -> int:
+        """Another thread may ask."""
         arrays = self.pool.nbytes + self.ring_row.nbytes + self.bounds.nbytes + self.last_s.nbytes
-        return arrays + sum(odd.counts.nbytes + 200 for slots in self.odd.values() for odd in slots.values())
+        odd = [odd for slots in list(self.odd.values()) for odd in list(slots.values())]
+        return arrays + sum(one.counts.nbytes + 200 for one in odd)
 
     def reserve(self, rows: int) -> None:
         """Make room for series rows below `rows`."""
