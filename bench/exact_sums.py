@@ -78,7 +78,7 @@ class ExactSums:
         return len(lines)
 
     def check_decisions(self, decisions: Iterable[ScalingDecision]) -> int:
-        """Hold what decisions observed to the exact means over their windows; how many values. Raises
+        """Hold what decisions observed to the exact means over their windows; how many values, at least one. Raises
         UnequalSumsError."""
         held = 0
         for decision in decisions:
@@ -91,6 +91,8 @@ class ExactSums:
                     named = f"{candidate.metric.value} of {window}"
                     raise UnequalSumsError(f"{named}: {candidate.observed}, expected {expected}")
                 held += 1
+        if not held:
+            raise UnequalSumsError("no decision observed anything that could be held to the sums")
         return held
 
     def _mean(self, metric: MetricName, endpoint: str, start_s: int, stop_s: int) -> float:

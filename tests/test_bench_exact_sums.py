@@ -66,7 +66,7 @@ def test_other_windows_are_told(spoil: Callable[[Lines], None], tmp_path: Path) 
         sums.check_windows(written(lines, tmp_path), [SIZE_S])
 
 
-def decision(observed: float) -> ScalingDecision:
+def decision(observed: float | None) -> ScalingDecision:
     candidate = Candidate(
         metric=MetricName.INFLIGHT_REQUESTS,
         percentile=None,
@@ -107,3 +107,8 @@ def test_what_a_decision_observed_is_held_to_the_exact_mean() -> None:
     assert sums.check_decisions([decision(mean)]) == 1
     with pytest.raises(UnequalSumsError, match="inflight_requests"):
         sums.check_decisions([decision(mean + 1e-6)])
+
+
+def test_decisions_that_observed_nothing_say_nothing() -> None:
+    with pytest.raises(UnequalSumsError, match="no decision observed anything"):
+        sums_of_a_fleet().check_decisions([decision(None)])
