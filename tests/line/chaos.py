@@ -112,7 +112,7 @@ class Traffic:
 
 
 class Troubled:
-    """Three workers and their broker; `faults` counts what was done to them."""
+    """Three workers and their broker; `faults` counts what was done to them, each trouble once."""
 
     def __init__(self, line: Line, broker: EmbeddedBroker, chaos: Chaos, dice: random.Random) -> None:
         self.line = line
@@ -126,7 +126,7 @@ class Troubled:
         self._workers = await self.line.start_all(*["worker"] * WORKERS)
 
     async def go_through(self) -> None:
-        """Each kind in turn, in an order that the dice draw anew each round."""
+        """Each kind in turn, in an order that the dice draw anew each round, and to workers that live."""
         clock, ends_s = self.line.clock, self.line.clock.now_s() + self._chaos.seconds
         kinds: list[Callable[[], Awaitable[None]]] = [
             *(self._kill, self._kill, self._pause, self._pause, self._die_in_transaction),
@@ -136,6 +136,7 @@ class Troubled:
             self._dice.shuffle(kinds)
             for kind in kinds:
                 await clock.sleep(self._dice.uniform(0.0, self._chaos.calm_s))  # troubles come at any moment
+                await self._revive()
                 await kind()
                 await self._revive()
 
@@ -166,7 +167,6 @@ class Troubled:
 
     async def _die_in_transaction(self) -> None:
         """One is killed; the one in its place kills itself inside a transaction, or when it takes over."""
-        self.faults["worker killed"] += 1
         self.faults["worker killed at a named point"] += 1
         victim = self._victim()
         await self.line.kill(victim)

@@ -1,7 +1,7 @@
 """Holds what disturbed workers told against what an undisturbed controller tells of the same log, tick by tick."""
 
 import json
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -51,22 +51,23 @@ def told_by(effects: Iterable[TickEffects]) -> Told:
     return Told(decisions=dict(decisions), windows=dict(windows))
 
 
-def compare(told: Told, undisturbed: Told, last_tick_s: int) -> Counter[str]:
+def compare(told: Told, undisturbed: Told, last_tick_s: int) -> dict[str, list[int]]:
     """Assert that every tick up to the last is there once and is the undisturbed one's, or a hold that says that it
-    lacks evidence. Gives the number of such ticks of each endpoint that has any.
+    lacks evidence. Gives such ticks, in s, of each endpoint that has any.
 
     That a sample was lost shows in the windows of the ticks after it.
     """
     assert told.decisions.keys() == undisturbed.decisions.keys()
     spans = check_ticks(told.decisions)
-    held: Counter[str] = Counter()
+    held = {}
     for endpoint, expected in undisturbed.decisions.items():
         first_tick_s, newest_s = spans[endpoint]
         assert first_tick_s == expected[0]["at_s"], f"{endpoint} begins at {first_tick_s}"
         assert newest_s >= last_tick_s, f"{endpoint} ends at {newest_s}, before {last_tick_s}"
         differing = _other_windows(endpoint, told, undisturbed, last_tick_s)
-        held[endpoint] = _lacking(endpoint, told.decisions[endpoint], expected, differing, last_tick_s)
-    return +held
+        if ticks := _lacking(endpoint, told.decisions[endpoint], expected, differing, last_tick_s):
+            held[endpoint] = ticks
+    return held
 
 
 def _other_windows(endpoint: str, told: Told, undisturbed: Told, last_tick_s: int) -> set[int]:
@@ -80,10 +81,11 @@ def _other_windows(endpoint: str, told: Told, undisturbed: Told, last_tick_s: in
 
 def _lacking(
     endpoint: str, chain: Sequence[Record], expected: Sequence[Record], differing: set[int], last_tick_s: int
-) -> int:
-    """How many ticks were held, or explained in another way, for lack of evidence."""
+) -> list[int]:
+    """Ticks that were held, or explained in another way, for lack of evidence."""
     wanted = {decision["at_s"]: decision for decision in expected}
-    lacking, newest_s, follows_skip = 0, -MEMORY_S, False
+    lacking: list[int] = []
+    newest_s, follows_skip = -MEMORY_S, False
     for decision in chain:
         at_s = decision["at_s"]
         if at_s > last_tick_s:
@@ -92,12 +94,14 @@ def _lacking(
         skipped = decision["skipped"]
         follows_skip = skipped is not None
         if skipped is not None:
-            lacking, newest_s = lacking + (skipped["last_tick"] - skipped["first_tick"]) // TICK_S + 1, at_s
+            lacking += range(skipped["first_tick"], skipped["last_tick"] + 1, TICK_S)
+            newest_s = at_s
         elif at_s in differing or _unchained(decision) != _unchained(wanted[at_s]):
             is_held = decision["action"] == "hold" and decision["reason"] in allowed
             is_same = at_s not in differing and all(decision[name] == wanted[at_s][name] for name in _OUTCOME)
             assert is_held or (is_same and at_s - newest_s <= MEMORY_S), _difference(endpoint, decision, wanted[at_s])
-            lacking, newest_s = lacking + 1, at_s if is_held else newest_s
+            lacking.append(at_s)
+            newest_s = at_s if is_held else newest_s
     return lacking
 
 

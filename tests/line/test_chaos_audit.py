@@ -111,7 +111,7 @@ def test_a_planted_fault_is_found(plant: Callable[[Copy], None]) -> None:
 def test_holds_that_say_what_they_lack_are_counted() -> None:
     copy = Copy()
     copy.hold(3, "insufficient_evidence")
-    assert compare(copy.told(), Copy().told(), LAST_TICK_S) == {"a": 1}
+    assert compare(copy.told(), Copy().told(), LAST_TICK_S) == {"a": [FIRST_S + 15]}
 
 
 def test_the_same_for_another_reason_counts_where_ticks_were_held_before() -> None:
@@ -120,13 +120,28 @@ def test_the_same_for_another_reason_counts_where_ticks_were_held_before() -> No
     with pytest.raises(AssertionError):
         compare(copy.told(), Copy().told(), LAST_TICK_S)
     copy.hold(2, "unknown")
-    assert compare(copy.told(), Copy().told(), LAST_TICK_S) == {"a": 2}
+    assert compare(copy.told(), Copy().told(), LAST_TICK_S) == {"a": [FIRST_S + 10, FIRST_S + 20]}
 
 
-def test_skipped_ticks_are_counted_each() -> None:
+def _three_skipped() -> Copy:
     copy = Copy()
     copy.hold(4, "skipped")
     copy.decisions["a"][4]["skipped"] = {"first_tick": FIRST_S + 10, "last_tick": FIRST_S + 20}
     copy.decisions["a"][4]["previous_id"] = "a1"
     del copy.decisions["a"][2:4]
-    assert compare(copy.told(), Copy().told(), LAST_TICK_S) == {"a": 3}
+    return copy
+
+
+def test_skipped_ticks_are_counted_each() -> None:
+    skipped = [FIRST_S + 10, FIRST_S + 15, FIRST_S + 20]
+    assert compare(_three_skipped().told(), Copy().told(), LAST_TICK_S) == {"a": skipped}
+
+
+def test_the_first_decision_after_a_skip_may_tell_what_changed_and_no_other_may() -> None:
+    copy = _three_skipped()
+    copy.decisions["a"][3] |= {"action": "hold", "desired": 2, "reason": "target_changed"}
+    skipped = [FIRST_S + 10, FIRST_S + 15, FIRST_S + 20]
+    assert compare(copy.told(), Copy().told(), LAST_TICK_S) == {"a": [*skipped, FIRST_S + 25]}
+    copy.decisions["a"][4] |= {"action": "hold", "desired": 2, "reason": "target_changed"}
+    with pytest.raises(AssertionError):
+        compare(copy.told(), Copy().told(), LAST_TICK_S)
