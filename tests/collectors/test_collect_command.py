@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -146,19 +147,32 @@ async def topics(kafka: Kafka) -> tuple[KafkaAccess, TopicNames]:
     return access, names
 
 
-async def read_samples(access: KafkaAccess, names: TopicNames, output_tokens: int) -> list[Any]:
-    """Messages of the samples' topic until they hold this many output tokens and nothing more is there."""
+async def read_samples(
+    access: KafkaAccess, names: TopicNames, is_enough: Callable[[list[RequestSample]], bool]
+) -> list[Any]:
+    """Messages of the samples' topic until they are enough and nothing more is there."""
     async with open_consumer(access) as consumer:
         parts = [TopicPartition(names.real("telemetry.requests"), number) for number in range(PARTITIONS)]
         consumer.assign(parts)
         await consumer.seek_to_beginning()
         found: list[Any] = []
         async with asyncio.timeout(60):
-            while sum(decoded(message).output_tokens or 0 for message in found) < output_tokens:
+            samples: list[RequestSample] = []
+            while not is_enough(samples):
                 found.append(await consumer.getone())
+                samples.append(decoded(found[-1]))
         while rest := await consumer.getmany(timeout_ms=500):
             found += [message for messages in rest.values() for message in messages]
         return found
+
+
+def has_tokens(output_tokens: int) -> Callable[[list[RequestSample]], bool]:
+    return lambda samples: sum(sample.output_tokens or 0 for sample in samples) >= output_tokens
+
+
+def are_of_both(samples: list[RequestSample]) -> bool:
+    """An engine's tokens count from its first scrape on."""
+    return {sample.replica for sample in samples} == {"a", "b"}
 
 
 def decoded(message: Any) -> RequestSample:
@@ -186,7 +200,7 @@ async def test_a_recording_through_kafka_is_what_a_file_gets(
     out = tmp_path / "out.jsonl"
     assert collect(*start, "--out", str(out)).returncode == 0
     lines = [json.loads(line) for line in out.read_text().splitlines()]
-    messages = await read_samples(access, names, 70904)
+    messages = await read_samples(access, names, has_tokens(70904))
     assert {message.key for message in messages} == {b"chat"}
     assert {message.partition for message in messages} == {partition_of("chat", PARTITIONS)}
     samples = [decoded(message) for message in messages]
@@ -207,9 +221,12 @@ async def test_live_engines_through_kafka_and_a_stop_in_order(
         collecting = await asyncio.to_thread(started, *arguments, "--health-file", str(health_file))
         try:
             await ready(health_file, collecting)
+            await read_samples(access, names, are_of_both)
             plan = plan_load([LoadPhase(duration_s=1.0, requests_per_s=60)], seed=5)
             counts = await LoadGenerator([first.url, second.url], plan, monotonic_s).run()
-            samples = [decoded(message) for message in await read_samples(access, names, counts.output_tokens)]
+            samples = [
+                decoded(message) for message in await read_samples(access, names, has_tokens(counts.output_tokens))
+            ]
         finally:
             collecting.send_signal(signal.SIGTERM)
             _, said = await asyncio.to_thread(collecting.communicate, timeout=60)

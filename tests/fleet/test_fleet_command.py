@@ -93,7 +93,8 @@ class Api:
         async with asyncio.timeout(90):
             while True:
                 told = await self.call("GET", "/v1/summary")
-                one: dict[str, Any] = {**told["endpoints"][endpoint], "newest_s": told["newest_s"]}
+                seconds = {name: told[name] for name in ("first_s", "newest_s")}
+                one: dict[str, Any] = {**told["endpoints"][endpoint], **seconds}
                 if holds(one):
                     return one
                 await asyncio.sleep(0.02)
@@ -128,6 +129,7 @@ async def test_a_worker_sees_a_fleet_that_is_scaled_as_it_is(
     await stack.start_kafka(kafka.bootstrap)
     fleet, url = await stack.start_fleet(scenario, "--journal", str(tmp_path / "journal.jsonl"))
     api = Api(url)
+    await api.until(lambda told: told["newest_s"] >= told["first_s"])  # A target of two replicas has been reported.
     up = await api.scale("chat", 4, "up")
     assert (up["generation"], up["decision_id"]) == (2, "up")
     grown = await api.until(lambda told: told["replicas"] == {"ready": 4})
