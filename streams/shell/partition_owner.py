@@ -201,7 +201,7 @@ class PartitionOwner:
         tp = self._inputs[topic]
         if not self._ports.reader.batch_read(tp, batch.session):
             return
-        self._order.add(topic, batch.messages, batch.size)
+        self._order.add(topic, batch.messages, batch.size, self._ports.reader.read_state(tp).asked_s or 0.0)
         if self._holds_too_much(topic):
             self._ports.reader.pause_partitions([tp])
         self._feed_in_order()

@@ -33,13 +33,15 @@ class ReadProgress:
         self._ends_read_s = {}
         self._restarted_s = self._clock()
 
-    def topics_at_end(self) -> set[str]:
-        """Logical topics of which everything in the log has been handed over, as far as their newest fetch tells."""
-        return {
-            topic
+    def topics_at_end(self) -> dict[str, float]:
+        """Logical topics of which everything in the log has been handed over, as far as their newest fetch tells; each
+        with the moment at which that was asked for, UNIX s."""
+        reads = {
+            topic: self._read_state(tp)
             for topic, tp in self._inputs.items()
-            if topic in self._ends_read_s and self._unread(tp) == 0 and self._read_state(tp).at_end
+            if topic in self._ends_read_s and self._unread(tp) == 0
         }
+        return {topic: read.asked_s for topic, read in reads.items() if read.at_end and read.asked_s is not None}
 
     @property
     def is_at_end(self) -> bool:

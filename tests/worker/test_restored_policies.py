@@ -74,12 +74,12 @@ def ticks(found: Logs, memory: Sequence[TickEffects], policies: Sequence[Consume
     start = source.restore({"controllers": compacted(remembered), "policies": compacted(policies)}, now_s=0.0)
     order = MergeOrder(TOPICS)
     since_ms = start.times_s.get("telemetry.requests", 0.0) * 1000
-    order.add("telemetry.requests", [each for each in found.requests if each.timestamp >= since_ms], 0)
+    order.add("telemetry.requests", [each for each in found.requests if each.timestamp >= since_ms], 0, 0.0)
     followed = [each for each in found.policies if each.offset >= start.offsets["policies"]]
     if followed:
-        order.add("policies", followed, 0)
+        order.add("policies", followed, 0, 0.0)
     made: list[TickEffects] = []
-    while (piece := order.take(TOPICS)) is not None:
+    while (piece := order.take(dict.fromkeys(TOPICS, 0.0))) is not None:
         made += source.feed(*piece, now_s=0.0)
     return made
 

@@ -43,8 +43,8 @@ def _ticks(partitions: int, policies: ByPartition, telemetry: Mapping[str, ByPar
         order = MergeOrder(TELEMETRY_TOPICS)
         for topic, messages in telemetry.items():
             if partition in messages:
-                order.add(topic, messages[partition], 0)
-        while (piece := order.take(TELEMETRY_TOPICS)) is not None:
+                order.add(topic, messages[partition], 0, 0.0)
+        while (piece := order.take(dict.fromkeys(TELEMETRY_TOPICS, 0.0))) is not None:
             yield from source.feed(*piece, now_s=0.0)
 
 
