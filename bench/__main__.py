@@ -49,22 +49,34 @@ def show(outcome: Mapping[str, Any], console: Console) -> None:
     console.print(table)
 
 
-def as_markdown(outcomes: list[dict[str, Any]]) -> str:
-    rows = ["| bench | figure | value | goal | command |", "|---|---|---|---|---|"]
-    for outcome in outcomes:
-        goals = BENCHES[outcome["bench"]].goals
-        for key, value in outcome["figures"].items():
-            goal = goals.get(key, "")
-            rows.append(f"| {outcome['bench']} | {key} | {value:,.6g} | {goal} | `{outcome['context']['command']}` |")
-    return "\n".join(rows)
+HEAD = ["| bench | figure | value | goal | command |", "|---|---|---|---|---|"]
+
+
+def as_rows(outcome: Mapping[str, Any]) -> list[str]:
+    """One bench's figures as rows of the Markdown table."""
+    name, command = outcome["bench"], outcome["context"]["command"]
+    goals = BENCHES[name].goals
+    return [
+        f"| {name} | {key} | {value:,.6g} | {goals.get(key, '')} | `{command}` |"
+        for key, value in outcome["figures"].items()
+    ]
 
 
 def write_table(file: Path, outcomes: list[dict[str, Any]]) -> None:
-    """Put the table between the two markers of `file`; the rest of it stays."""
-    text = file.read_text()
-    before, _, rest = text.partition(TABLE_BEGIN)
-    _, _, after = rest.partition(TABLE_END)
-    file.write_text(f"{before}{TABLE_BEGIN}\n{as_markdown(outcomes)}\n{TABLE_END}{after}")
+    """Renew these benches' rows between the two markers of `file`; those of other benches stay, all in BENCHES' order.
+
+    What is there of no bench goes.
+    """
+    before, _, rest = file.read_text().partition(TABLE_BEGIN)
+    table, _, after = rest.partition(TABLE_END)
+    rows: dict[str, list[str]] = {name: [] for name in BENCHES}
+    for line in table.splitlines():
+        name = line.removeprefix("| ").partition(" |")[0]
+        if name in rows:
+            rows[name].append(line)
+    rows |= {outcome["bench"]: as_rows(outcome) for outcome in outcomes}
+    text = "\n".join([*HEAD, *(row for name in BENCHES for row in rows[name])])
+    file.write_text(f"{before}{TABLE_BEGIN}\n{text}\n{TABLE_END}{after}")
 
 
 def main(
@@ -73,7 +85,9 @@ def main(
     json_: Annotated[bool, typer.Option("--json", help="Print one JSON object as the last line.")] = False,
     short: Annotated[bool, typer.Option(help="A smaller form with the same figures.")] = False,
     all_: Annotated[bool, typer.Option("--all", help="Run every bench.")] = False,
-    write: Annotated[Path | None, typer.Option(help="Renew the table in this Markdown file.")] = None,
+    write: Annotated[
+        Path | None, typer.Option(help="Renew the rows of what ran in this Markdown file's table.")
+    ] = None,
 ) -> None:
     """Measure Headrace. Figures are noisy on a shared machine: compare within one run, quote medians."""
     if all_ == (name is not None) or (name is not None and name not in BENCHES):

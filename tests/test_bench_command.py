@@ -37,6 +37,10 @@ def test_the_table_is_renewed_between_its_markers(tmp_path: Path) -> None:
     assert text.endswith("\nafter\n")
     assert text.count("| memory | idle_mb | 12.5 | ≤ 250 | `python -m bench memory --json` |") == 1
     assert "old" not in text
+    other = {"bench": "windows", "figures": {"samples_per_s": 5e6}, "context": {"command": "python -m bench windows"}}
+    command.write_table(file, [other])
+    rows = [line.split(" | ")[0] for line in file.read_text().splitlines() if line.startswith("| ")]
+    assert rows == ["| bench", "| memory", "| windows"]
 
 
 def test_the_answer_names_the_command_and_the_machine(monkeypatch: pytest.MonkeyPatch) -> None:
