@@ -4,7 +4,7 @@ Rules of contract.md: different reporters of one source add; for a replica, seco
 where it is known, else the routers'; of two epochs in one second the newer one counts, never both.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property
 
 import numpy as np
@@ -159,13 +159,10 @@ class GridSource:
         unknown = np.isnan(counted)
         if not unknown.any() or not unknown[self.heard].any():
             return counted
-        inflight = self.inflight
-        followed = np.full_like(counted, np.nan)
-        followed[:, 1:] = inflight[:, 1:] - inflight[:, :-1]
+        followed = followed_arrivals(self.inflight, self.field)
         if self.newest_rank is not None:
             rank = np.array([self.newest_rank[self.reader.speaker[start]] for start in self.reader.group_starts])
             followed[:, 1:][rank[:, 1:] != rank[:, :-1]] = np.nan
-        followed += self.field("completions") + self.field("errors") + self.field("aborted")
         if "" in self.reader.groups:
             followed[self.reader.groups.index("")] = np.nan
         return np.where(unknown, followed, counted)
@@ -215,6 +212,15 @@ class GridSource:
         for index, speaker in enumerate(reader.speaker.tolist()):
             np.maximum(newest[speaker], np.where(self.spoke[index], reader.rank[index], -1), out=newest[speaker])
         return newest
+
+
+def followed_arrivals(inflight: Matrix, field: Callable[[str], Matrix]) -> Matrix:
+    """Arrivals (rows, seconds) as they follow from what is inside, and what left; `field` gives the other matrices by
+    name. The first second's are unknown."""
+    followed = np.full_like(inflight, np.nan)
+    followed[:, 1:] = inflight[:, 1:] - inflight[:, :-1]
+    followed += field("completions") + field("errors") + field("aborted")
+    return followed
 
 
 def _starts(names: Sequence[object]) -> Rows:

@@ -70,7 +70,7 @@ class HistogramRings:
 
     def take_bounds(self, bounds: tuple[float, ...]) -> int:
         """The code of these bounds, with one more ring that has them."""
-        code = self._bounds_code.get(bounds, -1)
+        code = self.bounds_code(bounds)
         if code < 0:
             code = self._bounds_free.pop() if self._bounds_free else len(self.bounds)
             if code == len(self.bounds):

@@ -7,15 +7,15 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from streams.windows.columns import COUNT_FIELDS, FIELD_INDEX, GAUGE_FIELDS
-from streams.windows.grid_source import GridReader
+from streams.windows.buckets import COUNT_FIELDS, FIELD_INDEX, STREAMED_FIELD
+from streams.windows.grid_source import GridReader, followed_arrivals
 from streams.windows.histogram_rings import HistogramRings
-from streams.windows.rings import CHUNK_ROWS, UNKNOWN_COUNT, BucketRings
+from streams.windows.rings import UNKNOWN_COUNT, BucketRings
 from streams.windows.series import Endpoint, SeriesTable
-from streams.windows.stretch import Mask, Matrix, Rows, Stretch, compact
+from streams.windows.stretch import Mask, Matrix, Rows, Stretch
 from streams.windows.waiting import WaitingSamples
 
-STREAMED_INDEX = len(COUNT_FIELDS) + len(GAUGE_FIELDS)
+STREAMED_INDEX = FIELD_INDEX[STREAMED_FIELD]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -119,7 +119,7 @@ class PlainSeconds:
         """bool (k, seconds): whether there is a sample."""
         self._values = np.empty((len(fields), len(rows), len(span)))
         pieces = Stretch(self.first_s, self.end_s, self.first_s, buckets.slots).pieces
-        for where, chunk, local in _by_chunk(buckets, rows):
+        for where, chunk, local in buckets.parts_of(rows):
             for piece in pieces:
                 self.heard[where, piece.columns] = chunk["lap"][local, piece.slots] == piece.lap
                 self._values[:, where, piece.columns] = self._split.read(chunk, (local, piece.slots))
@@ -153,24 +153,4 @@ class PlainSeconds:
         unknown = np.isnan(counted)
         if not unknown.any():
             return counted
-        followed = np.full_like(counted, np.nan)
-        followed[:, 1:] = self.inflight[:, 1:] - self.inflight[:, :-1]
-        followed += self.field("completions") + self.field("errors") + self.field("aborted")
-        return np.where(unknown, followed, counted)
-
-
-def _by_chunk(buckets: BucketRings, rows: Rows) -> list[tuple[Rows | slice, NDArray[np.void], Rows | slice]]:
-    """(which of the rows, the chunk they are in, where in it) for each chunk."""
-    if not len(rows):
-        return []
-    chunks = rows // CHUNK_ROWS
-    first = int(chunks[0])
-    if (chunks == first).all():
-        return [(slice(None), buckets.chunks[first], compact(rows % CHUNK_ROWS))]
-    order = np.argsort(chunks, kind="stable")
-    grouped = chunks[order]
-    starts = np.flatnonzero(np.diff(grouped, prepend=-1)).tolist()
-    return [
-        (compact(order[start:end]), buckets.chunks[int(grouped[start])], compact(rows[order[start:end]] % CHUNK_ROWS))
-        for start, end in zip(starts, [*starts[1:], len(rows)], strict=True)
-    ]
+        return np.where(unknown, followed_arrivals(self.inflight, self.field), counted)

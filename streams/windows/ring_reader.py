@@ -4,8 +4,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streams.windows.columns import COUNT_FIELDS, FIELD_INDEX, GAUGE_FIELDS
-from streams.windows.rings import CHUNK_ROWS, UNKNOWN_COUNT, BucketRings
-from streams.windows.stretch import Mask, Matrix, Rows, Stretch, compact
+from streams.windows.rings import UNKNOWN_COUNT, BucketRings
+from streams.windows.stretch import Mask, Matrix, Rows, Stretch
 
 
 class RingReader:
@@ -13,11 +13,7 @@ class RingReader:
 
     def __init__(self, rows: Rows, buckets: BucketRings) -> None:
         self.rows = rows
-        self._parts: list[tuple[Rows | slice, NDArray[np.void], Rows | slice]] = []
-        """(which of the rows, the chunk they are in, where in it) for each chunk."""
-        for chunk in np.unique(rows // CHUNK_ROWS).tolist():
-            where = np.flatnonzero(rows // CHUNK_ROWS == chunk)
-            self._parts.append((compact(where), buckets.chunks[chunk], compact(rows[where] % CHUNK_ROWS)))
+        self._parts = buckets.parts_of(rows)
 
     def heard(self, stretch: Stretch) -> Mask:
         """bool (k, seconds): whether there is a sample."""

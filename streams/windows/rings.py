@@ -21,6 +21,7 @@ __all__ = [
     "ChunkPart",
     "RingSeconds",
     "RowAllocator",
+    "RowPart",
     "Seconds",
     "lap_of",
     "row_parts",
@@ -31,6 +32,8 @@ CHUNK_ROWS = 256
 Seconds = NDArray[np.int64]
 ChunkPart = tuple[int, NDArray[np.int64] | slice, NDArray[np.int64]]
 """A chunk, which of some places are in it, and where in it they are."""
+RowPart = tuple[NDArray[np.int64] | slice, NDArray[np.void], NDArray[np.int64] | slice]
+"""Which of some rows are in a chunk, the chunk (CHUNK_ROWS, slots), and where in it they are."""
 
 
 def lap_of(at_s: Seconds, slots: int) -> Seconds:
@@ -97,6 +100,13 @@ class BucketRings:
         self.chunks[row // CHUNK_ROWS]["lap"][row % CHUNK_ROWS] = 0
         self.rows.give_back(row)
 
+    def parts_of(self, rows: NDArray[np.int64]) -> list[RowPart]:
+        """Where the series at `rows` (n,) are, by chunk."""
+        return [
+            (selected, self.chunks[chunk], compact(local))
+            for chunk, selected, local in split_by_chunk(rows, CHUNK_ROWS)
+        ]
+
     def read_marks(self, places: NDArray[np.int64]) -> tuple[Seconds, Seconds]:
         """Lap and seq, int64 (n,) each, at `places` (row * slots + slot)."""
         lap = np.empty(len(places), np.int64)
@@ -134,8 +144,11 @@ def split_by_chunk(places: NDArray[np.int64], chunk_size: int) -> list[ChunkPart
     first = int(chunk_of[0])
     if (chunk_of == first).all():
         return [(first, slice(None), places - first * chunk_size)]
+    order = np.argsort(chunk_of, kind="stable")
+    grouped = chunk_of[order]
+    starts = np.flatnonzero(np.diff(grouped, prepend=-1)).tolist()
     parts: list[ChunkPart] = []
-    for chunk in np.unique(chunk_of).tolist():
-        selected = compact(np.flatnonzero(chunk_of == chunk))
+    for start, end in zip(starts, [*starts[1:], len(order)], strict=True):
+        chunk, selected = int(grouped[start]), compact(order[start:end])
         parts.append((chunk, selected, places[selected] - chunk * chunk_size))
     return parts
