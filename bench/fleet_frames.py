@@ -10,16 +10,20 @@ from itertools import islice
 
 import numpy as np
 import pyarrow as pa
+from aiokafka import AIOKafkaProducer
 from numpy.typing import NDArray
 
 from bench.fleet_columns import EPOCH, FleetNumbers
-from bench.worker_line import ENDPOINTS, PARTITIONS, SEED
+from bench.worker_line import ENDPOINTS, NAMES, PARTITIONS, SEED
 from records.enums import Source
 from records.histogram import BOUNDS_KEY
 from simulation.vllm_bounds import VLLM_BOUNDS_MS
 from wire.frame_schema import DICTIONARY, frame_columns
-from wire.frames import ROWS_DEFAULT
+from wire.frames import ARROW_CONTENT_TYPE, CONTENT_TYPE_HEADER, ROWS_DEFAULT
 from wire.kafka import partition_of
+
+TOPIC = "telemetry.requests"
+_HEADERS = [(CONTENT_TYPE_HEADER, ARROW_CONTENT_TYPE)]
 
 HISTOGRAMS = 4096
 """So many different ones of each field are dealt out anew each second."""
@@ -48,6 +52,16 @@ class FleetFrames:
     @property
     def partitions(self) -> tuple[int, ...]:
         return tuple(self._groups)
+
+    async def send(self, producer: AIOKafkaProducer, at_s: int, stamp_ms: int) -> tuple[int, int]:
+        """Write the next second of all partitions, stamped as told; how many messages, and the bytes of their
+        values."""
+        count = size = 0
+        for partition in self.partitions:
+            for key, value in self.of_second(partition, at_s):
+                await producer.send(NAMES.real(TOPIC), value, key.encode(), partition, stamp_ms, _HEADERS)
+                count, size = count + 1, size + len(value)
+        return count, size
 
     def of_second(self, partition: int, at_s: int) -> Iterator[tuple[str, bytes]]:
         """(key, value) of the messages of the next second of a partition."""

@@ -11,11 +11,9 @@ import pyarrow as pa
 from bench.fleet_frames import FleetFrames
 from bench.ingest import Telemetry, measure_worker, startup_cpu_s
 from bench.registry import Result
-from bench.worker_line import ENDPOINTS, NAMES, PARTITIONS, SEED, Line, line
-from wire.frames import ARROW_CONTENT_TYPE, CONTENT_TYPE_HEADER, ROWS_DEFAULT
+from bench.worker_line import ENDPOINTS, PARTITIONS, SEED, Line, line
+from wire.frames import ROWS_DEFAULT
 from wire.kafka import open_producer
-
-TOPIC = "telemetry.requests"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,13 +84,9 @@ async def _measure(form: Form) -> dict[str, Any]:
 
 async def _send(kafka: Line, frames: FleetFrames, telemetry: Telemetry) -> tuple[int, int]:
     """Write all frames, stamped as received; how many, and their bytes."""
-    headers = [(CONTENT_TYPE_HEADER, ARROW_CONTENT_TYPE)]
     count = size = 0
     async with open_producer(kafka.access) as producer:
         for at_s in range(telemetry.first_s, telemetry.first_s + telemetry.seconds):
-            for partition in frames.partitions:
-                for key, value in frames.of_second(partition, at_s):
-                    stamp_ms = at_s * 1000 + 1500
-                    await producer.send(NAMES.real(TOPIC), value, key.encode(), partition, stamp_ms, headers)
-                    count, size = count + 1, size + len(value)
+            messages, sent = await frames.send(producer, at_s, at_s * 1000 + 1500)
+            count, size = count + messages, size + sent
     return count, size

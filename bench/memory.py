@@ -10,25 +10,24 @@ import numpy as np
 import pyarrow as pa
 from aiokafka import AIOKafkaConsumer
 
-from bench.fleet_frames import FleetFrames
+from bench.fleet_frames import TOPIC, FleetFrames
 from bench.registry import Result
 from bench.worker_line import (
     ENDPOINTS,
-    NAMES,
     PARTITIONS,
     SEED,
     Line,
     WorkerProcess,
     decisions_from_the_start,
     line,
-    read_decisions,
     resident_mb,
+    until_each_decided,
 )
 from headrace.clock import Clock
 from streams.endpoints.ticks import LATENESS_S, TICK_S, tick_at_or_before
 from streams.windows.columns import HISTOGRAM_FIELDS, SampleColumns
 from streams.windows.windows import SPAN_S, Windows
-from wire.frames import ARROW_CONTENT_TYPE, CONTENT_TYPE_HEADER, decode_frame
+from wire.frames import decode_frame
 from wire.kafka import open_producer
 
 REPLICAS = 100
@@ -41,7 +40,6 @@ WITHIN_S = 60.0
 QUIET_S = 5.0
 QUIET_CPU_SHARE = 0.06
 """A worker with nothing to do needs less of a core, one that reads needs all that it gets."""
-TOPIC = "telemetry.requests"
 
 
 def run(*, short: bool) -> Result:
@@ -111,14 +109,10 @@ def _worker(kafka: Line, clock: Clock) -> Iterator[WorkerProcess]:
 async def _send(kafka: Line, frames: FleetFrames, first_s: int) -> None:
     """Write the telemetry of one tick after the other, while the worker decides on the one before; return when it has
     decided on the last. A fleet's telemetry comes at its own pace too, and leaves no backlog."""
-    headers = [(CONTENT_TYPE_HEADER, ARROW_CONTENT_TYPE)]
     decided_s = dict.fromkeys(ENDPOINTS, first_s)
     async with open_producer(kafka.access) as producer, decisions_from_the_start(kafka.access) as decisions:
         for at_s in range(first_s, first_s + SECONDS):
-            for partition in frames.partitions:
-                for key, value in frames.of_second(partition, at_s):
-                    stamp_ms = (at_s + 1) * 1000
-                    await producer.send(NAMES.real(TOPIC), value, key.encode(), partition, stamp_ms, headers)
+            await frames.send(producer, at_s, (at_s + 1) * 1000)
             completed_s = at_s + 1 - LATENESS_S
             if completed_s % TICK_S == 0:
                 await _until_decided(decisions, decided_s, completed_s - TICK_S)
@@ -129,8 +123,7 @@ async def _send(kafka: Line, frames: FleetFrames, first_s: int) -> None:
 async def _until_decided(decisions: AIOKafkaConsumer, decided_s: dict[str, int], tick_s: int) -> None:
     """Wait for every endpoint's decision of a tick; `decided_s` has each one's newest tick. Raises TimeoutError."""
     async with asyncio.timeout(WITHIN_S):
-        while min(decided_s.values()) < tick_s:
-            decided_s |= {found.endpoint: found.at_s for found, _ in await read_decisions(decisions)}
+        await until_each_decided(decisions, decided_s, tick_s)
 
 
 async def _until_quiet(worker: WorkerProcess) -> None:

@@ -13,19 +13,17 @@ from bench.fleet_frames import FleetFrames
 from bench.registry import Result
 from bench.worker_line import (
     ENDPOINTS,
-    NAMES,
     PARTITIONS,
     SEED,
     Line,
     WorkerProcess,
     decisions_from_the_start,
     line,
-    read_decisions,
+    until_each_decided,
 )
 from headrace.clock import Clock
 from streams.endpoints.ticks import LATENESS_S, TICK_S, tick_at_or_before
 from streams.windows.windows import SPAN_S
-from wire.frames import ARROW_CONTENT_TYPE, CONTENT_TYPE_HEADER
 from wire.kafka import open_producer
 
 REPLICAS, REPLICAS_SHORT = 100, 10
@@ -35,7 +33,6 @@ OWNERS, OWNERS_SHORT = 3, 1
 SECONDS = tick_at_or_before(SPAN_S) + 2 * TICK_S
 """Of telemetry before the first one is killed: more than a take-over reads again."""
 WITHIN_S = 200.0
-TOPIC = "telemetry.requests"
 
 
 def run(*, short: bool) -> Result:
@@ -104,18 +101,12 @@ async def _worker(kafka: Line, clock: Clock, number: int) -> AsyncIterator[Worke
 
 async def _send(kafka: Line, frames: FleetFrames, seconds: range) -> None:
     """Whole seconds of every replica, stamped at their ends."""
-    headers = [(CONTENT_TYPE_HEADER, ARROW_CONTENT_TYPE)]
     async with open_producer(kafka.access) as producer:
         for at_s in seconds:
-            for partition in frames.partitions:
-                for key, value in frames.of_second(partition, at_s):
-                    stamp_ms = (at_s + 1) * 1000
-                    await producer.send(NAMES.real(TOPIC), value, key.encode(), partition, stamp_ms, headers)
+            await frames.send(producer, at_s, (at_s + 1) * 1000)
 
 
 async def _until_decided(kafka: Line, tick_s: int) -> None:
     """Wait for every endpoint's decision of a tick or a later one. Raises TimeoutError."""
-    decided_s = dict.fromkeys(ENDPOINTS, 0)
     async with asyncio.timeout(WITHIN_S), decisions_from_the_start(kafka.access) as decisions:
-        while min(decided_s.values()) < tick_s:
-            decided_s |= {found.endpoint: found.at_s for found, _ in await read_decisions(decisions)}
+        await until_each_decided(decisions, dict.fromkeys(ENDPOINTS, 0), tick_s)

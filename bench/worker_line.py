@@ -245,6 +245,13 @@ async def until_decided(access: KafkaAccess, last_tick_s: int, within_s: float, 
     return count
 
 
+async def until_each_decided(consumer: AIOKafkaConsumer, decided_s: dict[str, int], tick_s: int) -> None:
+    """Wait for every endpoint's decision of a tick or a later one; `decided_s` has each one's newest tick, and is kept
+    up to date."""
+    while min(decided_s.values()) < tick_s:
+        decided_s |= {found.endpoint: found.at_s for found, _ in await read_decisions(consumer)}
+
+
 async def decisions_of_tick(access: KafkaAccess, tick_s: int, within_s: float) -> list[ScalingDecision]:
     """The decisions of one tick, one for each endpoint. Raises TimeoutError."""
     decisions: dict[str, ScalingDecision] = {}
