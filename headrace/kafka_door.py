@@ -11,6 +11,7 @@ from aiokafka.errors import (
 
 from headrace.exit_codes import CannotRunError, ExitCode
 from wire.acls import Resource, Right
+from wire.admin import TopicsError
 from wire.admission import AUTHORIZATION_ERRORS, RefusedError, admit, missing_told, user_of
 from wire.kafka import KafkaAccess
 
@@ -59,6 +60,11 @@ async def turned_away(access: KafkaAccess, rights: Sequence[Right], error: Kafka
         return CannotRunError(told, ExitCode.REFUSED)
     message = f"Kafka at {access.bootstrap} does not serve {who}: {error}"
     return CannotRunError(message, ExitCode.UNAVAILABLE)
+
+
+def topics_refused(error: TopicsError, where: str = "Kafka") -> CannotRunError:
+    """What a command says whose topics Kafka refuses."""
+    return CannotRunError(f"{where} refused: {error}", ExitCode.REFUSED if error.is_denied else ExitCode.UNAVAILABLE)
 
 
 def _check_files(access: KafkaAccess) -> None:

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 from aiokafka.errors import KafkaConnectionError, KafkaError
 
 from headrace.exit_codes import CannotRunError, ExitCode
-from headrace.kafka_door import enter, turned_away
+from headrace.kafka_door import enter, topics_refused, turned_away
 from wire.acls import Right
 from wire.admin import TopicsError
 from wire.kafka import KafkaAccess
@@ -36,8 +36,7 @@ async def _ask(access: KafkaAccess, rights: Sequence[Right], work: Callable[[], 
     except KafkaError as error:
         raise await turned_away(access, rights, error, "this command") from error
     except TopicsError as error:
-        code = ExitCode.REFUSED if error.is_denied else ExitCode.UNAVAILABLE
-        raise CannotRunError(f"Kafka at {bootstrap} refused: {error}", code) from error
+        raise topics_refused(error, f"Kafka at {bootstrap}") from error
     except TimeoutError as error:
         raise CannotRunError(f"Kafka at {bootstrap} did not answer in time", ExitCode.UNAVAILABLE) from error
     except ssl.SSLError as error:

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
@@ -222,11 +222,21 @@ async def check_topics(
     partitions: int | None = None,
     topics: Collection[str] = tuple(TOPICS),
 ) -> list[str]:
-    """What is wrong with `topics` on the cluster, one line each; empty where all is well.
+    """As `topic_problems`, of the topics as they are on the cluster now. Raises aiokafka's KafkaError."""
+    return topic_problems(await list_topics(access, names, topics), names, partitions, topics)
+
+
+def topic_problems(
+    found: Iterable[TopicState],
+    names: TopicNames,
+    partitions: int | None = None,
+    topics: Collection[str] = tuple(TOPICS),
+) -> list[str]:
+    """What is wrong with `topics`, of which `found` are on the cluster; one line each, empty where all is well.
 
     Missing topics, unequal partition counts of co-partitioned ones (or others than `partitions`), another cleanup.
     """
-    states = {state.name: state for state in await list_topics(access, names, topics)}
+    states = {state.name: state for state in found}
     problems = [
         f"{names.real(topic)}: missing (hint: headrace topics create)"
         for topic in TOPICS

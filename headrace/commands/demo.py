@@ -22,6 +22,7 @@ from headrace.demo.folder import new_folder
 from headrace.demo.plan import DemoPlan
 from headrace.exit_codes import CannotRunError, ExitCode
 from headrace.flags import new_app, settings_command
+from headrace.kafka_door import topics_refused
 from headrace.process import Process, run_process, until_stopped
 from headrace.settings import LocalKafkaSettings, ProcessSettings
 from sinks.errors import StorageError
@@ -182,8 +183,7 @@ async def _serve(process: Process[S], show: Callable[[DemoPlan, Console], Corout
     try:
         await until_stopped(process, run())
     except TopicsError as error:
-        code = ExitCode.REFUSED if error.is_denied else ExitCode.UNAVAILABLE
-        raise CannotRunError(f"Kafka refused: {error}", code) from error
+        raise topics_refused(error) from error
     except KafkaError as error:
         raise CannotRunError(f"Kafka refused: {error}", ExitCode.UNAVAILABLE) from error
     except StorageError as error:

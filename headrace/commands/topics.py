@@ -15,7 +15,7 @@ from headrace.flags import new_app, settings_command
 from headrace.one_shot import ask_kafka
 from headrace.settings import KafkaSettings, PartitionSettings
 from wire.acls import Operation, Right, Role, rights_of
-from wire.admin import RETENTION_BYTES, TopicSettings, TopicState, check_topics, create_topics, list_topics
+from wire.admin import RETENTION_BYTES, TopicSettings, TopicState, create_topics, list_topics, topic_problems
 from wire.topic_times import timestamp_problems
 from wire.topics import TopicNames
 
@@ -119,9 +119,11 @@ def check(settings: CheckSettings) -> ExitCode:
 
 
 async def _problems(settings: CheckSettings, partitions: int | None) -> list[str]:
-    problems = await check_topics(settings.access(), settings.topic_names, partitions)
+    names = settings.topic_names
+    found = await list_topics(settings.access(), names)
+    problems = topic_problems(found, names, partitions)
     if Clock.from_environment().is_real:
-        problems += timestamp_problems(await list_topics(settings.access(), settings.topic_names))
+        problems += timestamp_problems(found)
     return problems
 
 

@@ -12,6 +12,7 @@ from pydantic import Field
 from headrace.children import Children
 from headrace.exit_codes import CannotRunError, ExitCode
 from headrace.flags import new_app, settings_command
+from headrace.kafka_door import topics_refused
 from headrace.local_stack import LocalStack
 from headrace.own_name import own_name
 from headrace.policies import PolicyFolder, load_folder
@@ -64,8 +65,7 @@ async def _serve(process: Process[UpSettings]) -> ExitCode:
     try:
         await until_stopped(process, _run(process, data, policies))
     except TopicsError as error:
-        code = ExitCode.REFUSED if error.is_denied else ExitCode.UNAVAILABLE
-        raise CannotRunError(f"Kafka refused: {error}", code) from error
+        raise topics_refused(error) from error
     except KafkaError as error:
         raise CannotRunError(f"Kafka refused: {error}", ExitCode.UNAVAILABLE) from error
     finally:

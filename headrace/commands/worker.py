@@ -25,7 +25,7 @@ from streams.shell.watchdog import PartitionsChangedError, WorkerStuckError
 from streams.shell.worker import Worker, WorkerOptions
 from streams.shell.worker_metrics import WorkerMetrics
 from wire.acls import Groups, Right, Role, rights_of, topics_of
-from wire.admin import check_topics, list_topics
+from wire.admin import list_topics, topic_problems
 from wire.groups import worker_group
 from wire.topic_times import timestamp_problems
 
@@ -125,13 +125,13 @@ async def _checked_partitions(settings: WorkerSettings) -> int:
     """The number of partitions that all inputs share. Raises CannotRunError with every problem of the topics."""
     access, names = settings.access("headrace-worker"), settings.topic_names
     used = topics_of(Role.WORKER)
-    problems = await check_topics(access, names, topics=used)
+    found = await list_topics(access, names, used)
+    problems = topic_problems(found, names, topics=used)
     if problems:
         raise CannotRunError("\n".join(problems), ExitCode.PARTITIONS)
-    states = {state.name: state for state in await list_topics(access, names, used)}
-    for problem in timestamp_problems(states.values()):
+    for problem in timestamp_problems(found):
         log.warning("topic_stamped_by_senders", problem=problem)
-    return states["telemetry.requests"].partitions
+    return next(state.partitions for state in found if state.name == "telemetry.requests")
 
 
 async def _work(process: Process[WorkerSettings], partitions: int) -> None:
