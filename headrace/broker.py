@@ -8,6 +8,7 @@ import socket
 import subprocess
 import tempfile
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -97,7 +98,7 @@ class EmbeddedBroker:
         if self.is_running:
             return
         java, jars = find_java(), fetch_jars()
-        self._start(java, jars, archive_option(java, jars, _train), timeout_s)
+        self._start(java, jars, archive_option(java, jars, partial(_train, java, jars)), timeout_s)
 
     def _start(self, java: Path, jars: Path, options: Sequence[str], timeout_s: float) -> None:
         self._ports = self._files.choose_ports(self._wanted_port)
@@ -190,11 +191,11 @@ class EmbeddedBroker:
         )
 
 
-def _train(options: list[str]) -> None:
+def _train(java: Path, jars: Path, options: list[str]) -> None:
     """Run a broker for as long as it takes to answer: what it loads goes into the archive of classes."""
     with tempfile.TemporaryDirectory(prefix="headrace-classes-") as folder:
         broker = EmbeddedBroker(Path(folder), quick_start=True)
-        broker._start(find_java(), fetch_jars(), options, TRAINING_TIMEOUT_S)
+        broker._start(java, jars, options, TRAINING_TIMEOUT_S)
         broker.stop(TRAINING_TIMEOUT_S)
 
 

@@ -7,10 +7,10 @@ does not fit reads the jars instead, so nothing depends on it.
 import contextlib
 import fcntl
 import hashlib
-import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
+from headrace.broker_jars import java_version
 from headrace.exit_codes import CannotRunError
 
 
@@ -20,8 +20,7 @@ def archive_option(java: Path, jars: Path, train: Callable[[list[str]], None]) -
     The first time `train` is called with the option that has a JVM write the archive as it ends: it runs a broker and
     stops it in order. Where that gives nothing, an empty file says that it was tried.
     """
-    told = subprocess.run([java, "-version"], capture_output=True, check=False)
-    version = hashlib.sha256(told.stderr + told.stdout).hexdigest()[:16]
+    version = hashlib.sha256(java_version(str(java)).text.encode()).hexdigest()[:16]
     archive = jars.with_name(f"{jars.name}-{version}.jsa")
     try:
         if not archive.exists():

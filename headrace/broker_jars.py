@@ -13,7 +13,9 @@ import subprocess
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import lru_cache
 from pathlib import Path
+from typing import NamedTuple
 
 import platformdirs
 
@@ -31,6 +33,20 @@ def cache_folder() -> Path:
     return Path(chosen) if chosen else Path(platformdirs.user_cache_dir("headrace"))
 
 
+class JavaVersion(NamedTuple):
+    """What `java -version` ended with, and what it said."""
+
+    status: int
+    text: str
+
+
+@lru_cache(maxsize=8)
+def java_version(java: str) -> JavaVersion:
+    """Asked once a process: it takes a JVM."""
+    told = subprocess.run([java, "-version"], capture_output=True, text=True, check=False)
+    return JavaVersion(told.returncode, told.stderr + told.stdout)
+
+
 def find_java() -> Path:
     """The Java of `JAVA_HOME`, else of `PATH`. Raises CannotRunError where there is none, or an older one."""
     home = os.environ.get("JAVA_HOME")
@@ -44,12 +60,12 @@ def find_java() -> Path:
             "--bootstrap HOST:PORT (HEADRACE_BOOTSTRAP).",
             ExitCode.UNAVAILABLE,
         )
-    told = subprocess.run([found, "-version"], capture_output=True, text=True, check=False)
-    version = re.search(r'version "(\d+)', told.stderr + told.stdout)
-    if told.returncode or version is None or int(version[1]) < JAVA_MIN:
+    told = java_version(found)
+    version = re.search(r'version "(\d+)', told.text)
+    if told.status or version is None or int(version[1]) < JAVA_MIN:
         raise CannotRunError(
             f"The embedded broker needs Java {JAVA_MIN} or newer; {found} -version says:\n"
-            f"{(told.stderr or told.stdout).strip()}\n"
+            f"{told.text.strip()}\n"
             "Set JAVA_HOME to a newer one, or use another Kafka with --bootstrap.",
             ExitCode.UNAVAILABLE,
         )
