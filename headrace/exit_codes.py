@@ -61,7 +61,7 @@ class CannotRunError(Exception):
         """On stderr: the message is the program's answer."""
         if self.message:
             with contextlib.suppress(OSError):  # nowhere is left to say it: the status does
-                print(self.message, file=sys.stderr, flush=True)  # noqa: T201  # see above
+                print(self.message, file=sys.stderr, flush=True)  # noqa: T201  # no log: it is the answer
 
 
 def reader_gone() -> CannotRunError:

@@ -11,7 +11,7 @@ def test_a_blocked_loop_ends_the_process_and_is_told_with_its_place(run: Run) ->
 import time
 from headrace.loop_watch import LoopWatch
 def stand_still():
-    time.sleep(1000)
+    time.sleep(1000)  # Blocks the loop, until the watch ends the process.
 async def main(process):
     with LoopWatch(0.3):
         await asyncio.sleep(0)
@@ -34,7 +34,7 @@ async def main(process):
             await asyncio.sleep(0)
     with LoopWatch(0.001):
         pass
-    time.sleep(0.2)
+    time.sleep(0.2)  # Blocks the loop for longer than the watch, which has ended, would allow.
 """
     process = run(body)
     process.communicate(timeout=60)
