@@ -71,14 +71,28 @@ class Deployment:
 
     async def until_told(self, *decisions: ScalingDecision, actuator: str = "fleet") -> dict[str, Outcome]:
         """The outcomes by id, once each of these decisions has one; asserts that none has two of this actuator."""
+        told = await self._told(decisions, actuator)
+        by_id = {it.decision_id: it for it in told}
+        assert len(by_id) == len(told), told
+        return by_id
+
+    async def until_agreed(self, *decisions: ScalingDecision, actuator: str = "fleet") -> dict[str, Outcome]:
+        """The first outcomes by id, where two processes may have told at the same moment; asserts that those of one
+        decision say the same result and the same count."""
+        told = await self._told(decisions, actuator)
+        by_id = {it.decision_id: it for it in reversed(told)}
+        said = {(it.decision_id, it.result, it.observed) for it in told}
+        assert len(said) == len(by_id), told
+        return by_id
+
+    async def _told(self, decisions: Sequence[ScalingDecision], actuator: str) -> list[Outcome]:
+        """All outcomes of this actuator, once each of these decisions has one."""
         wanted = {decision.decision_id for decision in decisions}
         async with asyncio.timeout(SETTLE_S):
             while True:
                 told = [it for it in await self.outcomes() if it.actuator == actuator]
-                by_id = {it.decision_id: it for it in told}
-                if by_id.keys() >= wanted:
-                    assert len(by_id) == len(told), told
-                    return by_id
+                if {it.decision_id for it in told} >= wanted:
+                    return told
                 await asyncio.sleep(0.05)
 
     async def results(self, *decisions: ScalingDecision, actuator: str = "fleet") -> list[OutcomeResult]:
