@@ -2,6 +2,8 @@
 
 import asyncio
 import sys
+from collections import Counter
+from collections.abc import Set
 from dataclasses import dataclass, field
 from statistics import median
 
@@ -28,6 +30,9 @@ REPLICAS = 100
 WARM_UP_TICKS = 2
 READABLE_WITHIN_S = 30.0
 """A decision that is not readable this long after the last sample fails the bench: it must not flatter the p99."""
+
+MISSING_TOLD = 5
+"""Decisions that are named where many are missing."""
 
 
 def run(*, short: bool) -> Result:
@@ -86,6 +91,8 @@ async def _measure(seconds: int) -> Book:
                     await _read(consumer, readable)
                 book = Book(sending.result(), worker.cpu_s - cpu_s, readable)
                 await _read_rest(consumer, book)
+        except TimeoutError as error:
+            raise TimeoutError(f"{error}\n{worker.last_lines()}") from error
         finally:
             worker.end()
     return book
@@ -111,8 +118,14 @@ async def _read_rest(consumer: AIOKafkaConsumer, book: Book) -> None:
     started_s = monotonic_s()
     while missing := wanted - book.readable.keys():
         if monotonic_s() - started_s > READABLE_WITHIN_S:
-            raise TimeoutError(f"{len(missing)} decisions are missing")
+            raise TimeoutError(_told(missing))
         await _read(consumer, book.readable)
+
+
+def _told(missing: Set[tuple[str, int]]) -> str:
+    ticks = Counter(tick_s for _, tick_s in missing)
+    some = ", ".join(f"{endpoint} {tick_s}" for endpoint, tick_s in sorted(missing)[:MISSING_TOLD])
+    return f"{len(missing)} decisions are missing, by tick {dict(sorted(ticks.items()))}: {some}"
 
 
 def _quantile(ordered: list[float], share: float) -> float:

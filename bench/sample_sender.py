@@ -23,7 +23,7 @@ TOGETHER = 20
 
 class Sent(msgspec.Struct, frozen=True, kw_only=True):
     """`completed`: endpoint, tick and the monotonic second at which the sample that completes it was sent; the machine
-    has one such clock for all processes.
+    has one such clock for all processes. An endpoint's ticks begin after its first second.
 
     `late_s` is how far each second's last sample was behind its plan: the machine was too busy where it is large.
     """
@@ -50,7 +50,7 @@ async def send(access: KafkaAccess, replicas: int, seconds: int) -> Sent:
                 if number % TOGETHER == 0:
                     await clock.sleep(due_s - clock.now_s())
                 tick_s = at_s + 1 - LATENESS_S
-                if tick_s % TICK_S == 0:
+                if tick_s % TICK_S == 0 and tick_s > first_s:
                     completed.setdefault((endpoint, tick_s), monotonic_s())
                 partition = partition_of(endpoint, PARTITIONS)
                 await producer.send("telemetry.requests", value, endpoint.encode(), partition)

@@ -200,6 +200,12 @@ class WorkerProcess:
         lines = (line for line in self._log.read_text().splitlines() if f'"event": "{event}"' in line)
         return [json.loads(line) for line in lines]
 
+    def last_lines(self, count: int = 20) -> str:
+        """Whether it still runs, and the end of its log: what a bench says that failed."""
+        code = self.process.poll()
+        state = "still runs" if code is None else f"ended with {code}"
+        return "\n".join([f"the worker {state}; its log ends:", *self._log.read_text().splitlines()[-count:]])
+
     async def until_ready(self) -> None:
         """Raises TimeoutError after a minute."""
         async with asyncio.timeout(60), aiohttp.ClientSession() as session:
