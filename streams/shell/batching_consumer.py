@@ -18,6 +18,7 @@ from faust.types import TP
 
 from streams.shell.consumer_thread import ConsumerThread
 from streams.shell.fetch_times import FetchTimes
+from streams.shell.fetch_waits import FetchWaits
 from streams.shell.fetched import Polled
 from streams.shell.unread_batches import UnreadBatches
 from wire.admission import AUTHORIZATION_ERRORS
@@ -92,6 +93,7 @@ class BatchingConsumer(driver.Consumer):
         self.host = host
         self.open_consumer = open_consumer
         self.fetch_times = FetchTimes(clock)
+        self.fetch_waits = FetchWaits()
         self._sessions: dict[int, int] = {}
         self._sessions_begun = 0
         self._unread = UnreadBatches()

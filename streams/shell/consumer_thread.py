@@ -14,6 +14,7 @@ from faust.types import TP
 from opentelemetry import metrics
 
 from streams.shell.fetch_times import FetchTimes
+from streams.shell.fetch_waits import FetchWaits
 from streams.shell.fetched import Polled, PollLimits, fetched_messages
 from wire.kafka import close_consumer
 
@@ -34,6 +35,7 @@ class Owner(Protocol):
 
     open_consumer: Callable[[Any], AIOKafkaConsumer]
     fetch_times: FetchTimes
+    fetch_waits: FetchWaits
 
 
 class ConsumerThread(driver.AIOKafkaConsumerThread):
@@ -59,7 +61,9 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):
         fetcher = consumer._fetcher
         if consumer._closed or fetcher._closed:
             raise ConsumerStoppedError
-        cast(Owner, self.consumer).fetch_times.watch(fetcher)
+        owner = cast(Owner, self.consumer)
+        owner.fetch_times.watch(fetcher)
+        owner.fetch_waits.watch(fetcher)
         with fetcher._subscriptions.fetch_context():
             polled = await fetched_messages(fetcher, active_partitions or (), timeout or 0.0, POLL_LIMITS)
         return {TP(tp.topic, tp.partition): [of_tp] for tp, of_tp in polled.items()}

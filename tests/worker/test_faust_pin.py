@@ -1,7 +1,7 @@
 """Fails when a method that the shell overrides, or relies on inside, is another than the one it was written against.
 
-Then read the new one beside streams/shell (batching_consumer, consumer_thread, fetch_times, fetched, faust_app,
-record_batches, transactions), renew the digest.
+Then read the new one beside streams/shell (batching_consumer, consumer_thread, fetch_times, fetch_waits, fetched,
+faust_app, record_batches, transactions), renew the digest.
 """
 
 import hashlib
@@ -16,6 +16,7 @@ from aiokafka.producer.message_accumulator import BatchBuilder, MessageAccumulat
 from aiokafka.producer.producer import AIOKafkaProducer
 from aiokafka.producer.sender import Sender
 from aiokafka.producer.transaction_manager import TransactionManager
+from aiokafka.protocol.fetch import FetchRequest
 from faust.app.base import App
 from faust.tables.recovery import Recovery
 from faust.transport.consumer import Consumer as BaseConsumer
@@ -59,6 +60,9 @@ PINNED: dict[Callable[..., Any], str] = {
     PartitionRecords.__init__: "8ec1c2ae6ea1af87",
     PartitionRecords._unpack_records: "b803e6d46480732c",
     Fetcher._proc_fetch_request: "59bf948fff47eed5",
+    Fetcher._get_actions_per_node: "1dab2cf937d165d0",
+    FetchRequest.__init__: "f31b6b74cc94dae4",
+    FetchRequest.build: "952ef0f41192efc3",
     TopicPartitionState.seek: "c20b56d7ba7b2872",
     TransactionManager.is_fatal_error: "7ac04ee86cfa38d6",
     TransactionManager.wait_for_transaction_end: "67dc578aafc32bbf",
