@@ -1,6 +1,7 @@
 """How to reach Kafka, in one place: addresses, TLS, SASL, and the clients made from them.
 
-The factories return clients that are not started: use `async with started(open_consumer(access)) as consumer`.
+The factories return clients that are not started: use `async with started(open_consumer(access)) as consumer`. Starting
+one raises KafkaConnectionError where Kafka does not answer, or is only starting.
 """
 
 import asyncio
@@ -19,6 +20,7 @@ from aiokafka.helpers import create_ssl_context
 from aiokafka.partitioner import DefaultPartitioner, murmur2
 
 from wire.batch_limits import limit_batches
+from wire.first_metadata import insist_on_brokers
 from wire.hosts import is_host
 
 C = TypeVar("C", AIOKafkaConsumer, AIOKafkaProducer, "AdminClient")
@@ -162,7 +164,9 @@ def open_producer(access: KafkaAccess, **options: Any) -> AIOKafkaProducer:
         "retry_backoff_ms": RETRY_BACKOFF_MS,
         "partitioner": _partitioner,
     }
-    return AIOKafkaProducer(**(defaults | access.client_options() | options))
+    producer = AIOKafkaProducer(**(defaults | access.client_options() | options))
+    insist_on_brokers(producer.client)
+    return producer
 
 
 async def close_producer(producer: AIOKafkaProducer) -> None:
@@ -209,7 +213,9 @@ def open_consumer(access: KafkaAccess, *topics: str, **options: Any) -> AIOKafka
         "max_partition_fetch_bytes": FETCH_BYTES_MAX,
         "retry_backoff_ms": RETRY_BACKOFF_MS,
     }
-    return AIOKafkaConsumer(*topics, **(defaults | access.client_options() | options))
+    consumer = AIOKafkaConsumer(*topics, **(defaults | access.client_options() | options))
+    insist_on_brokers(consumer._client)
+    return consumer
 
 
 async def close_consumer(consumer: AIOKafkaConsumer, timeout_s: float) -> bool:
@@ -228,7 +234,9 @@ async def close_consumer(consumer: AIOKafkaConsumer, timeout_s: float) -> bool:
 
 def open_client(access: KafkaAccess, **options: Any) -> AIOKafkaClient:
     """What the others are made of: it keeps the metadata, and sends requests; not started."""
-    return AIOKafkaClient(**(access.client_options() | options))
+    client = AIOKafkaClient(**(access.client_options() | options))
+    insist_on_brokers(client)
+    return client
 
 
 class AdminClient(AIOKafkaAdminClient):  # type: ignore[misc]  # aiokafka has no type annotations that mypy may read
@@ -247,7 +255,9 @@ class AdminClient(AIOKafkaAdminClient):  # type: ignore[misc]  # aiokafka has no
 
 def open_admin(access: KafkaAccess, **options: Any) -> AdminClient:
     """An admin client, not started."""
-    return AdminClient(**(access.client_options() | options))
+    admin = AdminClient(**(access.client_options() | options))
+    insist_on_brokers(admin._client)
+    return admin
 
 
 @asynccontextmanager
