@@ -78,6 +78,8 @@ class EndpointRegistry:
             states = self.states_of(rows.endpoints)
             never = np.iinfo(np.int64).max
             least = [never if state is None else state.restored.get(run.topic, 0) for state in states]
+            if run.offsets[-1] < min(least):
+                return np.zeros(len(run), np.bool_)
             return run.offsets >= np.array(least, np.int64)[rows.endpoint_code]
         found = []
         for record, offset in zip(rows, run.offsets.tolist(), strict=True):

@@ -12,6 +12,7 @@ import numpy as np
 from streams.controller.sample_run import Floats, Ints, Mask, SampleRun
 from streams.endpoints.endpoint_state import STALE_S, EndpointState
 from streams.endpoints.ticks import LATENESS_S, PATIENCE_S, first_ticks
+from streams.windows.identities import EndpointRows
 
 _NO_ELEMENTS = np.zeros(0, np.int64)
 
@@ -105,16 +106,7 @@ def rounds(run: SampleRun, part: slice, running_s: Floats) -> Iterator[Round]:
 
 def _rounds_of_message(run: SampleRun) -> Iterator[Round]:
     """All samples go in at once, whatever falls due with them: a message is read whole or not at all."""
-    groups = run.columns.identities.by_endpoint
-    ends_s = np.maximum.reduceat(run.end_s[groups.order], groups.starts).tolist()
-    received_s = np.maximum.reduceat(run.columns.received_s[groups.order], groups.starts).tolist()
-    due = []
-    for code, last, end_s, came_s in zip(groups.codes.tolist(), groups.last.tolist(), ends_s, received_s, strict=True):
-        state = run.states[code]
-        if state is not None:
-            state.newest_end_s = max(state.newest_end_s, end_s)
-            state.newest_received_s = max(state.newest_received_s, came_s)
-            due.append(DueTick(state, last))
+    due = _note_newest(run, run.columns.identities.by_endpoint)
     elements = run.rows
     while len(elements) or due:
         due = [tick for tick in due if _is_due(tick.state)]
@@ -129,10 +121,30 @@ def _is_due(state: EndpointState) -> bool:
 
 def note_newest(run: SampleRun) -> None:
     """Move the endpoints' watermarks past all samples."""
-    _cursors(run, slice(0, len(run.rows)), None)
+    if not len(run.rows):
+        return
+    groups = run.columns.identities.by_endpoint
+    if run.rows is not run.columns.identities.all_rows:
+        groups = EndpointRows.of(run.code)
+    _note_newest(run, groups)
 
 
-def _cursors(run: SampleRun, part: slice, running_s: Floats | None) -> list[_Cursor]:
+def _note_newest(run: SampleRun, groups: EndpointRows) -> list[DueTick]:
+    """As `note_newest`; each endpoint with its last element. `groups` are those of the elements."""
+    ends_s = np.maximum.reduceat(run.end_s[groups.order], groups.starts).tolist()
+    received_s = run.columns.received_s[run.rows]
+    came_s = np.maximum.reduceat(received_s[groups.order], groups.starts).tolist()
+    found = []
+    for code, last, end_s, newest_s in zip(groups.codes.tolist(), groups.last.tolist(), ends_s, came_s, strict=True):
+        state = run.states[code]
+        if state is not None:
+            state.newest_end_s = max(state.newest_end_s, end_s)
+            state.newest_received_s = max(state.newest_received_s, newest_s)
+            found.append(DueTick(state, last))
+    return found
+
+
+def _cursors(run: SampleRun, part: slice, running_s: Floats) -> list[_Cursor]:
     """One for each endpoint among the elements; the endpoints' watermarks move past all of them."""
     code = run.code[part]
     if not len(code):
@@ -148,7 +160,7 @@ def _cursors(run: SampleRun, part: slice, running_s: Floats | None) -> list[_Cur
     return cursors
 
 
-def _cursor(run: SampleRun, state: EndpointState, elements: Ints, running_s: Floats | None) -> _Cursor:
+def _cursor(run: SampleRun, state: EndpointState, elements: Ints, running_s: Floats) -> _Cursor:
     rows = run.rows[elements]
     newest_end = np.maximum.accumulate(run.end_s[elements])
     newest_received = np.maximum.accumulate(run.columns.received_s[rows])
@@ -157,7 +169,7 @@ def _cursor(run: SampleRun, state: EndpointState, elements: Ints, running_s: Flo
     state.newest_end_s, state.newest_received_s = float(newest_end[-1]), float(newest_received[-1])
     watermark_s = np.minimum(newest_end, newest_received + PATIENCE_S) - LATENESS_S
     beginning = None
-    if not state.has_ticked and running_s is not None:
+    if not state.has_ticked:
         beginning = _beginning(run, state, rows, watermark_s, running_s[rows])
     return _Cursor(state, elements, watermark_s, run.offsets[rows], beginning)
 

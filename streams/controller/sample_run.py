@@ -118,7 +118,8 @@ class SampleDoor:
         was born, or of the others."""
         restored = [0 if state is None else state.restored.get(REQUESTS, 0) for state in states]
         is_ahead = skew_s > AHEAD_MAX_S
-        if not again and run.offsets[0] >= max(restored) and None not in states and not is_ahead.any():
+        are_all = run.offsets[-1] < min(restored) if again else run.offsets[0] >= max(restored)
+        if are_all and None not in states and not is_ahead.any():
             return columns.identities.all_rows
         chosen = (run.offsets < np.array(restored, np.int64)[columns.endpoint_code]) == again
         ahead = chosen & is_ahead

@@ -8,13 +8,15 @@ anew.
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import TypeVar
 
 import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
 from streams.endpoints.block_store import sum_in_order
 from streams.endpoints.matrices import Seconds
-from streams.endpoints.ticks import TICK_S
+from streams.endpoints.ticks import TICK_S, tick_at_or_before
 from streams.windows.grid import Grid
 
 Matrix = NDArray[np.float64]
@@ -33,6 +35,12 @@ ALTERNATING_MIN = 20.0
 """Two sequences are told apart from small counts' noise above this many a second."""
 REACH_S = QUEUE_S + TICK_S
 """Seconds before a tick that a check may read, rounded up to whole ticks."""
+
+
+TOGETHER_MIN = 4
+"""Fewer ticks are looked at one by one."""
+
+Scalar = TypeVar("Scalar", bound=np.generic)
 
 
 class Check(StrEnum):
@@ -80,9 +88,9 @@ class CheckBook:
             self.looked_to = 0
         first = max(self.looked_to + TICK_S, oldest_s + REACH_S)
         kept = [one for one in self.findings if one.tick < first] if self.looked_to else []
-        for at in range(first, tick + TICK_S, TICK_S):
-            if at == tick or at > views.near.begun_s:
-                kept += [Finding(at, check) for check in failing(views, at)]
+        begun = tick_at_or_before(views.near.begun_s) + TICK_S
+        for at in doubtful_ticks(views, range(min(tick, max(first, begun)), tick + TICK_S, TICK_S)):
+            kept += [Finding(at, check) for check in failing(views, at)]
         self.looked_to = tick
         self.findings = tuple(one for one in kept if one.tick >= oldest_s + REACH_S)
         return self.findings
@@ -97,6 +105,45 @@ class Views:
     read: Callable[[int, int], Grid]
     engines: Callable[[int, int], Grid] | None
     routers: Callable[[int, int], Grid] | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Spans:
+    """The REACH_S before each tick from the first one of a grid on: matrices (replicas, ticks, seconds) as a grid's,
+    not copied."""
+
+    grid: Grid
+
+    @property
+    def heard(self) -> Mask:
+        return self._spans(self.grid.heard)
+
+    @property
+    def inflight(self) -> Matrix:
+        return self._spans(self.grid.inflight)
+
+    @property
+    def arrivals(self) -> Matrix:
+        return self._spans(self.grid.arrivals)
+
+    def field(self, name: str) -> Matrix:
+        return self._spans(self.grid.field(name))
+
+    def present(self, field: str) -> Mask:
+        return self._spans(self.grid.present(field))
+
+    def _spans(self, matrix: NDArray[Scalar]) -> NDArray[Scalar]:
+        return sliding_window_view(matrix, REACH_S, axis=1)[:, ::TICK_S]
+
+
+def doubtful_ticks(views: Views, ticks: range) -> Iterable[int]:
+    """Those of `ticks`, of which the last is the end of `views.near`, at which a check may fail: after a take-over all
+    of a window's are looked at together."""
+    if len(ticks) < TOGETHER_MIN or views.engines is not None:
+        return ticks
+    spans = _Spans(views.read(ticks[0] - REACH_S, ticks[-1]))
+    doubtful = breaks_conservation(spans) | has_stuck_queue(spans) | alternates(spans)
+    return [ticks[place] for place in np.flatnonzero(doubtful.any(axis=0)).tolist()]
 
 
 def failing(views: Views, tick: int) -> Iterable[Check]:
@@ -121,70 +168,81 @@ def failing(views: Views, tick: int) -> Iterable[Check]:
 
 
 def breaks_conservation(grid: Seconds) -> Mask:
-    """bool (replicas,): arrivals - completions - errors - aborted differs from the change of what is inside.
+    """bool (replicas,), or (replicas, ticks) of spans: arrivals - completions - errors - aborted differs from the
+    change of what is inside.
 
     `running` and `waiting` are means over a second where a reporter averages, and its last reading where it does not;
     the flow between two of them is counted both ways, and only what fits neither fails.
     """
     span = slice(-SPAN_S - 1, None)
-    inflight = grid.inflight[:, span]
-    arrivals = grid.arrivals[:, span]
-    left = grid.field("completions")[:, span] + grid.field("errors")[:, span] + grid.field("aborted")[:, span]
+    inflight = grid.inflight[..., span]
+    arrivals = grid.arrivals[..., span]
+    left = grid.field("completions")[..., span] + grid.field("errors")[..., span] + grid.field("aborted")[..., span]
     net = arrivals - left
-    change = inflight[:, -1] - inflight[:, 0]
-    by_readings = sum_in_order(net[:, 1:].T)
+    change = inflight[..., -1] - inflight[..., 0]
+    by_readings = _total(net[..., 1:])
     gap = np.abs(by_readings - change)
     broken: Mask = gap > TOLERANCE_MIN
     if not broken.any():
         return broken
-    by_means = by_readings + (net[:, 0] - net[:, -1]) / 2
-    volume = np.maximum(sum_in_order(arrivals[:, 1:].T), sum_in_order(left[:, 1:].T))
-    volume = np.maximum(volume, np.maximum(inflight[:, 0], inflight[:, -1]))
+    by_means = by_readings + (net[..., 0] - net[..., -1]) / 2
+    volume = np.maximum(_total(arrivals[..., 1:]), _total(left[..., 1:]))
+    volume = np.maximum(volume, np.maximum(inflight[..., 0], inflight[..., -1]))
     allowed = np.maximum(TOLERANCE_MIN, TOLERANCE * volume)
     broken &= np.minimum(gap, np.fmin(np.abs(by_means - change), np.inf)) > allowed
     return broken
 
 
 def may_be_stuck(now: Matrix, before: Matrix) -> Mask:
-    """bool (replicas,): a queue may be stuck by its length, (replicas,), in the last second, and QUEUE_S - 1 before."""
+    """Whether each queue may be stuck, by its length in the last second, and QUEUE_S - 1 before."""
     mask: Mask = (now > 0) & (now == before)
     return mask
 
 
 def has_stuck_queue(grid: Seconds) -> Mask:
-    """bool (replicas,): a queue stays the same although work is done that nothing replaces, or although nothing runs.
+    """As `breaks_conservation`: a queue stays the same although work is done that nothing replaces, or although nothing
+    runs.
 
     A queue that is refilled as fast as it drains is not stuck, so where arrivals are not counted but follow from
     completions only an idle replica gives it away.
     """
-    waiting = grid.field("waiting")[:, -QUEUE_S:]
-    constant: Mask = may_be_stuck(waiting[:, -1], waiting[:, 0])
+    waiting = grid.field("waiting")[..., -QUEUE_S:]
+    constant: Mask = may_be_stuck(waiting[..., -1], waiting[..., 0])
     if not constant.any():
         return constant
-    constant &= np.logical_and.reduce(waiting == waiting[:, :1], axis=1)
+    constant &= np.logical_and.reduce(waiting == waiting[..., :1], axis=-1)
     if not constant.any():
         return constant
-    arrivals = sum_in_order(grid.arrivals[:, -QUEUE_S:].T)
-    completions = sum_in_order(grid.field("completions")[:, -QUEUE_S:].T)
-    running = grid.field("running")[:, -QUEUE_S:]
+    arrivals = _total(grid.arrivals[..., -QUEUE_S:])
+    completions = _total(grid.field("completions")[..., -QUEUE_S:])
+    running = grid.field("running")[..., -QUEUE_S:]
     drains = (completions > 0) & (arrivals == 0)
-    idle = (running == 0).all(axis=1) & (arrivals == 0) & (completions == 0)
+    idle = (running == 0).all(axis=-1) & (arrivals == 0) & (completions == 0)
     constant &= drains | idle
     return constant
 
 
 def alternates(grid: Seconds) -> Mask:
-    """bool (replicas,): counts jump to and fro between two steady sequences, as two counters under one name do."""
+    """As `breaks_conservation`: counts jump to and fro between two steady sequences, as two counters under one name
+    do."""
     names = ("input_tokens", "output_tokens", "completions")
-    counts = np.array([grid.field(name)[:, -ALTERNATING_S:] for name in names])
-    # Each (counts, replicas, 5). A first look, since nearly never does every second differ so much from the next.
-    even, odd = counts[:, :, ::2], counts[:, :, 1::2]
+    by_second = np.array([grid.field(name)[..., -ALTERNATING_S:] for name in names])
+    # Each (counts, 5, replicas ..): numpy reduces long rows faster. A first look, since nearly never does every second
+    # differ so much from the next.
+    counts = np.ascontiguousarray(np.moveaxis(by_second, -1, 1))
+    even, odd = counts[:, ::2], counts[:, 1::2]
     rises = odd >= np.maximum(ALTERNATING_RATIO * even, ALTERNATING_MIN)
     falls = even >= np.maximum(ALTERNATING_RATIO * odd, ALTERNATING_MIN)
-    jumps: Mask = np.logical_or.reduce(rises.all(axis=2) | falls.all(axis=2), axis=0)
-    if not jumps.any():
-        return jumps
-    # Each (counts, replicas, 2): of every other second, and of those between.
+    jumps: Mask = np.logical_or.reduce(rises.all(axis=1) | falls.all(axis=1), axis=0)
+    if jumps.any():
+        jumps[jumps] = _are_two_sequences(by_second[:, jumps])
+    return jumps
+
+
+def _are_two_sequences(counts: NDArray[np.float64]) -> Mask:
+    """bool (n,), of counts (fields, n, ALTERNATING_S): whether those of every other second are steady, and far from
+    those between, which are steady too."""
+    # Each (fields, n, 2): of every other second, and of those between.
     pairs = counts.reshape(*counts.shape[:2], -1, 2)
     most, least = np.maximum.reduce(pairs, axis=2), np.minimum.reduce(pairs, axis=2)
     low, high = np.minimum.reduce(most, axis=2), np.maximum.reduce(least, axis=2)
@@ -192,6 +250,11 @@ def alternates(grid: Seconds) -> Mask:
     steady = (most - least <= ALTERNATING_SPREAD * most).all(axis=2)
     found: Mask = (apart & steady).any(axis=0)
     return found
+
+
+def _total(seconds: Matrix) -> Matrix:
+    """The sums of matrices (.., rows, seconds), from the first second to the last."""
+    return sum_in_order(np.swapaxes(seconds, -1, -2))
 
 
 def _all_zero(engines: Callable[[int, int], Grid], routers: Callable[[int, int], Grid], tick: int) -> bool:

@@ -13,6 +13,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from records.enums import Source
+
 SeriesIdentity = tuple[str, str, str, str, str | None]
 """endpoint, replica, epoch, source, reporter; a reporter of None is the replica itself."""
 
@@ -20,6 +22,11 @@ IDENTITY_FIELDS = ("endpoint", "replica", "epoch", "source", "reporter")
 ROWS_KNOWN_MAX = 16_384
 """Most rows of all batches whose identities are remembered together, at some 300 bytes each: as many as the largest
 frame has. An agent's frames to one partition are one or, where they hold several seconds, a few."""
+
+
+def names_nobody(identity: SeriesIdentity) -> bool:
+    """Whether an engine's samples name no replica: they say nothing that could be used."""
+    return not identity[1] and identity[3] == Source.ENGINE
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,8 +40,8 @@ class EndpointRows:
     last: NDArray[np.int64]
 
     @classmethod
-    def of(cls, endpoint_code: NDArray[np.int32]) -> "EndpointRows":
-        """`endpoint_code` int32 (n,): each sample's endpoint."""
+    def of(cls, endpoint_code: NDArray[np.int32] | NDArray[np.int64]) -> "EndpointRows":
+        """`endpoint_code` (n,): each sample's endpoint."""
         order = np.argsort(endpoint_code, kind="stable")
         grouped = endpoint_code[order].astype(np.int64)
         starts = np.flatnonzero(np.diff(grouped, prepend=-1))
@@ -63,6 +70,11 @@ class Identities:
         code = {endpoint: index for index, endpoint in enumerate(self.endpoints)}
         of_series = np.fromiter((code[identity[0]] for identity in self.series), np.int32, len(self.series))
         return of_series[self.code]
+
+    @cached_property
+    def names_nobody(self) -> NDArray[np.bool_]:
+        """bool (series,): see `names_nobody`."""
+        return np.fromiter(map(names_nobody, self.series), np.bool_, len(self.series))
 
     @cached_property
     def by_endpoint(self) -> "EndpointRows":

@@ -6,7 +6,6 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from records.enums import Source
 from records.epoch_memory import EpochSeen
 from streams.windows.epochs import EpochOrder, Speaker, speaker_of
 from streams.windows.identities import SeriesIdentity
@@ -14,7 +13,7 @@ from streams.windows.identities import SeriesIdentity
 Scalar = TypeVar("Scalar", bound=np.generic)
 
 UNATTRIBUTED = -2
-"""Row of an engine's samples that name no replica: they say nothing that could be used."""
+"""Row of an engine's samples that name no replica."""
 UNSEEN = -1
 LONG_AGO_S = -(2**60)
 """Before every second that a sample can have."""
@@ -103,11 +102,9 @@ class SeriesTable:
             endpoint = self.endpoints[name] = Endpoint(name, code)
         return endpoint
 
-    def key_of(self, identity: SeriesIdentity) -> SeriesKey | None:
-        """None for an engine's samples without a replica. Its endpoint is made where there is none."""
+    def key_of(self, identity: SeriesIdentity) -> SeriesKey:
+        """Of an identity that names somebody. Its endpoint is made where there is none."""
         name, replica, epoch, source, reporter = identity
-        if not replica and source == Source.ENGINE:
-            return None
         return SeriesKey(self.endpoint(name).name, replica, epoch, source, replica if reporter is None else reporter)
 
     def remember(self, identity: SeriesIdentity, row: int) -> None:

@@ -91,10 +91,9 @@ class Windows:
             late = at_s < self._floors(self._table.endpoint_of_row[series_rows], at_s)
         kept = np.flatnonzero(~late & (series_rows >= 0))
         unattributed = np.count_nonzero(series_rows == UNATTRIBUTED)
+        late_rows = _NONE
         if len(kept) != len(selected):
             selected, series_rows, at_s, late_rows = selected[kept], series_rows[kept], at_s[kept], selected[late]
-        else:
-            late_rows = np.zeros(0, np.int64)
         accepted, replaced = self._take(columns, selected, series_rows, at_s)
         return AddReport(
             accepted=accepted,
@@ -192,25 +191,26 @@ class Windows:
     def _enter_new(
         self, columns: SampleColumns, selected: Rows, series_rows: Rows, new_epochs: list[EpochSeen]
     ) -> NDArray[np.bool_]:
-        """Give rows to the series that have none, in `series_rows`, and tell which samples are late."""
+        """Give rows to the series that have none, in `series_rows`, and tell which samples are late: those get none."""
         table = self._table
+        unseen = series_rows == UNSEEN
+        nobody = columns.identities.names_nobody[columns.series_code[selected]]
+        series_rows[unseen & nobody] = UNATTRIBUTED
         codes = table.endpoint_of_row[np.maximum(series_rows, 0)]
-        keys: dict[int, SeriesKey] = {}
-        for index in np.flatnonzero(series_rows == UNSEEN).tolist():
-            key = table.key_of(columns.series[columns.series_code[selected[index]]])
-            if key is None:
-                series_rows[index] = UNATTRIBUTED
-            else:
-                codes[index] = table.endpoints[key.endpoint].code
-                keys[index] = key
+        new = np.flatnonzero(unseen & ~nobody)
+        endpoint_code = columns.endpoint_code[selected[new]]
+        of_endpoint = np.zeros(len(columns.endpoints), np.int32)
+        for place in np.flatnonzero(np.bincount(endpoint_code)).tolist():
+            of_endpoint[place] = table.endpoint(columns.endpoints[place]).code
+        codes[new] = of_endpoint[endpoint_code]
         at_s = columns.at_s[selected]
         attributed = series_rows != UNATTRIBUTED
         late = np.zeros(len(selected), np.bool_)
         late[attributed] = at_s[attributed] < self._floors(codes[attributed], at_s[attributed])
-        for index, key in keys.items():
-            if not late[index]:
-                row = series_rows[index] = self._row_of_new(key, int(at_s[index]), new_epochs)
-                table.remember(columns.series[columns.series_code[selected[index]]], row)
+        for index in new[~late[new]].tolist():
+            identity = columns.series[columns.series_code[selected[index]]]
+            row = series_rows[index] = self._row_of_new(table.key_of(identity), int(at_s[index]), new_epochs)
+            table.remember(identity, row)
         return late
 
     def _row_of_new(self, key: SeriesKey, at_s: int, new_epochs: list[EpochSeen]) -> int:
