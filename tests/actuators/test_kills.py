@@ -151,7 +151,8 @@ async def test_one_that_slept_while_another_took_over_does_no_harm(deployment: D
         assert applied[-2:] == [second, third]
         conflicts = [it for it in fleet.entries("scale") if it.result.value == "conflict"]
         if point is FaultPoint.CALLING:
-            assert [it.decision_id for it in conflicts] == [first.decision_id]
+            # Of the third, too, where both carried it out.
+            assert [it.decision_id for it in conflicts] in ([first.decision_id], ids([first, third]))
 
 
 async def test_two_on_purpose_and_one_paused_in_the_middle_of_a_call(deployment: Deployment) -> None:
