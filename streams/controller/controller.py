@@ -26,7 +26,7 @@ from streams.controller.rebuild import (
     plan_rewind,
 )
 from streams.controller.registry import EndpointRegistry
-from streams.controller.rounds import note_newest, rounds
+from streams.controller.rounds import DueRow, note_newest, rounds
 from streams.controller.sample_run import SampleDoor, SampleRun
 from streams.controller.skipped import SkippedBook
 from streams.controller.tick_maker import DueTick, TickMaker
@@ -70,8 +70,7 @@ class PartitionController:
     def processed_s(self) -> float | None:
         """Processing time, UNIX s: the latest receipt, or what `advance` said; null before anything was read. Another
         thread may ask."""
-        known = (state.floor_s for state in list(self._registry.states.values()))
-        return max(self._processed_s, max(known, default=0.0)) or None
+        return max(self._processed_s, self._registry.floor_s) or None
 
     @property
     def is_rebuilding(self) -> bool:
@@ -225,21 +224,24 @@ class PartitionController:
 
     def _samples(self, run: Run, *, again: bool) -> SampleRun:
         assert isinstance(run.rows, SampleColumns)
-        return self._door.samples(run, self._registry.states_of(run.rows.endpoints), again=again)
+        return self._door.samples(run, self._registry.states_of(run.rows.identities), again=again)
 
     def _take_samples(self, run: SampleRun, first: int, end: int, passing: ProcessingTime) -> list[_Due]:
         due = []
         for now in rounds(run, run.between(first, end), passing.running_s):
             self._add(run, now.elements)
-            moments = [
-                self._moment(float(passing.running_s[tick.row]), REQUESTS, int(run.offsets[tick.row]) + 1)
-                for tick in now.due
-            ]
-            made = self._maker.make(
-                [DueTick(tick.state, moment) for tick, moment in zip(now.due, moments, strict=True)]
-            )
+            made = self._maker.make(self._with_moments(run, now.due, passing))
             due += [_Due(tick.row, effects) for tick, effects in zip(now.due, made, strict=True)]
         return due
+
+    def _with_moments(self, run: SampleRun, due: Sequence[DueRow], passing: ProcessingTime) -> list[DueTick]:
+        """Ticks that fell due with rows of one message have one moment."""
+        moments: dict[int, TickMoment] = {}
+        for row in {tick.row for tick in due}:
+            offset = int(run.offsets[row])
+            if offset not in moments:
+                moments[offset] = self._moment(float(passing.running_s[row]), REQUESTS, offset + 1)
+        return [DueTick(tick.state, moments[int(run.offsets[tick.row])]) for tick in due]
 
     def _add(self, run: SampleRun, elements: NDArray[np.int64]) -> None:
         if not len(elements):
@@ -269,11 +271,11 @@ class PartitionController:
 
     def _ticks_while(self, is_due: Callable[[EndpointState], bool]) -> Iterator[TickEffects]:
         states = self._registry.states.values()
-        return self._maker.make_all(states, is_due, TickMoment(self._processed_s, dict(self._positions)))
+        return self._maker.make_all(states, is_due, TickMoment.of(self._processed_s, self._positions))
 
     def _moment(self, processed_s: float, topic: str, next_offset: int) -> TickMoment:
         """The moment after a record of `topic`, the one before `next_offset`, was read."""
-        return TickMoment(processed_s, {**self._positions, topic: self._read_to(topic, next_offset)})
+        return TickMoment.of(processed_s, {**self._positions, topic: self._read_to(topic, next_offset)})
 
     def _read_to(self, topic: str, next_offset: int) -> int:
         """What was read when the newest tick was made counts as read, also while it is read again."""

@@ -1,6 +1,6 @@
 """The endpoints of a partition: known by their policies, started by their first record, fed with everything else."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -9,6 +9,7 @@ from records.memory import ControllerMemory
 from records.outcomes import Outcome
 from records.policy import EndpointPolicy
 from records.telemetry import GpuSample, ReplicaChanged, TargetObserved
+from streams.controller.batch_states import BatchStates, KnownStates
 from streams.controller.rebuild import GPUS, Run
 from streams.controller.sample_intake import SampleIntake
 from streams.endpoints.effects import ControllerSize, Count, Counts, PolicyDeleted
@@ -17,13 +18,15 @@ from streams.endpoints.endpoint_windows import EndpointWindows
 from streams.endpoints.skew import EndpointSources, SkewBook
 from streams.endpoints.ticks import AHEAD_MAX_S, first_ticks
 from streams.windows.columns import SampleColumns
+from streams.windows.identities import Identities
 
 SILENT_S = 600.0
 """Twice as long as a source's samples count for its clock; whoever sends under ever new names is not kept longer."""
 
 
 class EndpointRegistry:
-    """States and windows by endpoint. `owns` tells whether an endpoint's records belong to this partition."""
+    """States and windows by endpoint. `owns` tells whether an endpoint's records belong to this partition; `floor_s` is
+    the processing time of the last tick that was made before this process was born, 0 where none was."""
 
     def __init__(self, owns: Callable[[str], bool]) -> None:
         self.counts = Counts()
@@ -32,6 +35,8 @@ class EndpointRegistry:
         self.intake = SampleIntake()
         self.states: dict[str, EndpointState] = {}
         self.is_owned = owns
+        self.floor_s = 0.0
+        self._known = KnownStates(lambda endpoint: self.states.get(endpoint) if owns(endpoint) else None)
 
     @property
     def size(self) -> ControllerSize:
@@ -57,11 +62,15 @@ class EndpointRegistry:
                 state = EndpointState.from_memory(policy, memory)
             self.states[policy.endpoint] = state
             self.windows.open(state, () if memory is None else memory.epochs)
+        self._states_changed()
         return used
 
-    def states_of(self, endpoints: Sequence[str]) -> list[EndpointState | None]:
-        """Null for those without a policy, or of another partition."""
-        return [self.states.get(endpoint) if self.is_owned(endpoint) else None for endpoint in endpoints]
+    def _states_changed(self) -> None:
+        self._known.forget()
+        self.floor_s = max((state.floor_s for state in self.states.values()), default=0.0)
+
+    def states_of(self, identities: Identities) -> BatchStates:
+        return self._known.of(identities)
 
     def forget_silent(self, processed_s: float) -> None:
         """Free what is kept of sources and GPUs that fell silent long ago."""
@@ -75,7 +84,7 @@ class EndpointRegistry:
         """bool (n,): which rows of a run speak of endpoints with a policy and were not read before."""
         rows = run.rows
         if isinstance(rows, SampleColumns):
-            states = self.states_of(rows.endpoints)
+            states = self.states_of(rows.identities).states
             never = np.iinfo(np.int64).max
             least = [never if state is None else state.restored.get(run.topic, 0) for state in states]
             if run.offsets[-1] < min(least):
@@ -148,6 +157,7 @@ class EndpointRegistry:
         state = self.states.get(policy.endpoint)
         if state is None:
             state = self.states[policy.endpoint] = EndpointState.new(policy)
+            self._known.forget()
         else:
             state.set_policy(policy)
         starts_empty = self.windows.open(state)
@@ -159,6 +169,7 @@ class EndpointRegistry:
         """No more ticks; what was kept is freed."""
         state = self.states.pop(endpoint, None)
         if state is not None:
+            self._states_changed()
             self.windows.close(state)
             self.book.forget(endpoint)
             self.intake.forget(endpoint)

@@ -67,7 +67,7 @@ class _Cursor:
 
 
 @dataclass(frozen=True, slots=True)
-class DueTick:
+class DueRow:
     """A tick that fell due with row `row` of the run."""
 
     state: EndpointState
@@ -80,7 +80,7 @@ class Round:
     round."""
 
     elements: Ints
-    due: list[DueTick] = field(default_factory=list)
+    due: list[DueRow] = field(default_factory=list)
 
 
 def rounds(run: SampleRun, part: slice, running_s: Floats) -> Iterator[Round]:
@@ -91,13 +91,13 @@ def rounds(run: SampleRun, part: slice, running_s: Floats) -> Iterator[Round]:
     cursors = _cursors(run, part, running_s)
     while cursors:
         adding: list[Ints] = []
-        due: list[DueTick] = []
+        due: list[DueRow] = []
         going: list[_Cursor] = []
         for cursor in cursors:
             added, is_due = cursor.step()
             adding.append(added)
             if is_due:
-                due.append(DueTick(cursor.state, int(run.rows[cursor.elements[cursor.done - 1]])))
+                due.append(DueRow(cursor.state, int(run.rows[cursor.elements[cursor.done - 1]])))
                 going.append(cursor)
         elements = np.sort(np.concatenate(adding)) if len(adding) > 1 else adding[0]
         yield Round(elements, due)
@@ -107,16 +107,9 @@ def rounds(run: SampleRun, part: slice, running_s: Floats) -> Iterator[Round]:
 def _rounds_of_message(run: SampleRun) -> Iterator[Round]:
     """All samples go in at once, whatever falls due with them: a message is read whole or not at all."""
     due = _note_newest(run, run.columns.identities.by_endpoint)
-    elements = run.rows
-    while len(elements) or due:
-        due = [tick for tick in due if _is_due(tick.state)]
-        yield Round(elements, due)
-        elements = _NO_ELEMENTS
-
-
-def _is_due(state: EndpointState) -> bool:
-    """By the watermark: processing time is the same for all rows of a message, and has passed before them."""
-    return state.next_tick is not None and state.next_tick <= state.watermark_s
+    yield Round(run.rows, due)
+    while due := [tick for tick in due if tick.state.is_due_by_watermark]:
+        yield Round(_NO_ELEMENTS, due)
 
 
 def note_newest(run: SampleRun) -> None:
@@ -129,18 +122,17 @@ def note_newest(run: SampleRun) -> None:
     _note_newest(run, groups)
 
 
-def _note_newest(run: SampleRun, groups: EndpointRows) -> list[DueTick]:
-    """As `note_newest`; each endpoint with its last element. `groups` are those of the elements."""
+def _note_newest(run: SampleRun, groups: EndpointRows) -> list[DueRow]:
+    """As `note_newest`; what falls due by the watermark, each with its endpoint's last element. `groups` are those of
+    the elements. Processing time is the same for all rows of a message, and has passed before them."""
     ends_s = np.maximum.reduceat(run.end_s[groups.order], groups.starts).tolist()
     received_s = run.columns.received_s[run.rows]
     came_s = np.maximum.reduceat(received_s[groups.order], groups.starts).tolist()
     found = []
     for code, last, end_s, newest_s in zip(groups.codes.tolist(), groups.last.tolist(), ends_s, came_s, strict=True):
         state = run.states[code]
-        if state is not None:
-            state.newest_end_s = max(state.newest_end_s, end_s)
-            state.newest_received_s = max(state.newest_received_s, newest_s)
-            found.append(DueTick(state, last))
+        if state is not None and state.move_watermark(end_s, newest_s):
+            found.append(DueRow(state, last))
     return found
 
 

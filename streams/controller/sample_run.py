@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from records.supply_memory import SkewChange
+from streams.controller.batch_states import BatchStates
 from streams.controller.rebuild import REQUESTS, Run
 from streams.controller.sample_intake import SampleIntake
 from streams.endpoints.effects import Count, Counts
@@ -94,16 +95,16 @@ class SampleDoor:
     is_owned: Callable[[str], bool]
     intake: SampleIntake
 
-    def samples(self, run: Run, states: Sequence[EndpointState | None], *, again: bool) -> SampleRun:
-        """Take a run; `states` are those of `columns.endpoints`, null for one without a policy.
+    def samples(self, run: Run, found: BatchStates, *, again: bool) -> SampleRun:
+        """Take a run; `found` are the states of its endpoints.
 
         `again`: take the rows that were read before this process was born, else those that were not.
         """
-        columns = run.rows
+        columns, states = run.rows, found.states
         if not isinstance(columns, SampleColumns):
             raise TypeError(f"RequestSamples come as SampleColumns, got {type(columns).__name__}")
         skew_s = columns.at_s + 1 - run.received_s
-        admitted = self.intake.admit(columns, self._rows(run, columns, states, skew_s, again=again))
+        admitted = self.intake.admit(columns, self._rows(run, columns, found, skew_s, again=again))
         columns, rows, code = admitted.columns, admitted.rows, columns.endpoint_code
         if not again:
             admitted.count(self.counts)
@@ -111,16 +112,14 @@ class SampleDoor:
         end_s = np.where(trusted, at_s[rows] + 1.0, NEVER_S)
         return SampleRun(columns.at(at_s), columns.at_s, run.offsets, states, rows, code[rows].astype(np.int64), end_s)
 
-    def _rows(
-        self, run: Run, columns: SampleColumns, states: Sequence[EndpointState | None], skew_s: Floats, *, again: bool
-    ) -> Ints:
+    def _rows(self, run: Run, columns: SampleColumns, found: BatchStates, skew_s: Floats, *, again: bool) -> Ints:
         """The rows of endpoints with a policy that are not too far ahead; of those that were read before this process
         was born, or of the others."""
-        restored = [0 if state is None else state.restored.get(REQUESTS, 0) for state in states]
-        is_ahead = skew_s > AHEAD_MAX_S
-        are_all = run.offsets[-1] < min(restored) if again else run.offsets[0] >= max(restored)
-        if are_all and None not in states and not is_ahead.any():
+        states, is_ahead = found.states, skew_s > AHEAD_MAX_S
+        are_all = run.offsets[-1] < found.restored_from if again else run.offsets[0] >= found.restored_to
+        if are_all and found.are_known and not is_ahead.any():
             return columns.identities.all_rows
+        restored = [0 if state is None else state.restored.get(REQUESTS, 0) for state in states]
         chosen = (run.offsets < np.array(restored, np.int64)[columns.endpoint_code]) == again
         ahead = chosen & is_ahead
         known = np.array([state is not None for state in states], np.bool_)[columns.endpoint_code]
@@ -166,9 +165,9 @@ class SampleDoor:
 
     def _has_history(self, columns: SampleColumns, states: Sequence[EndpointState | None]) -> Mask | None:
         """For each series whether its source is, or lately was, off; null where none is."""
-        watched = {(state.endpoint, *key) for state in states if state is not None for key in state.sources.states}
-        if not watched:
+        if not any(state is not None and state.sources.states for state in states):
             return None
+        watched = {(state.endpoint, *key) for state in states if state is not None for key in state.sources.states}
         return np.array([(identity[0], *source_key(identity)) in watched for identity in columns.series], np.bool_)
 
 

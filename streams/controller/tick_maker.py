@@ -145,9 +145,11 @@ class TickMaker:
 
 
 def _after_restore(state: EndpointState, moment: TickMoment) -> TickMoment:
-    """What was read before this process was born counts as read, as long as nothing newer was; topics by name."""
+    """What was read before this process was born counts as read, as long as nothing newer was."""
     offsets = moment.offsets
     for topic, offset in state.restored.items():
         if offsets.get(topic, 0) < offset:
             offsets = {**offsets, topic: offset}
-    return TickMoment(max(moment.processed_s, state.floor_s), dict(sorted(offsets.items())))
+    if offsets is moment.offsets and moment.processed_s >= state.floor_s:
+        return moment
+    return TickMoment.of(max(moment.processed_s, state.floor_s), offsets)

@@ -1,5 +1,6 @@
 """One endpoint between its ticks: its policy, what is remembered, and where its watermark stands."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import msgspec
@@ -31,10 +32,14 @@ SCALING_TOPIC = "decisions.scaling"
 
 @dataclass(frozen=True, slots=True)
 class TickMoment:
-    """Processing time, and the next offset to read of each input topic, when a tick is made."""
+    """Processing time, and the next offset to read of each input topic, by their names, when a tick is made."""
 
     processed_s: float
     offsets: dict[str, int]
+
+    @classmethod
+    def of(cls, processed_s: float, offsets: Mapping[str, int]) -> "TickMoment":
+        return cls(processed_s, dict(sorted(offsets.items())))
 
 
 @dataclass(slots=True)
@@ -128,6 +133,18 @@ class EndpointState:
     def watermark_s(self) -> float:
         return min(self.newest_end_s, self.newest_received_s + PATIENCE_S) - LATENESS_S
 
+    def move_watermark(self, end_s: float, received_s: float) -> bool:
+        """Samples up to these times were read; whether the next tick is due by the watermark."""
+        if end_s > self.newest_end_s:
+            self.newest_end_s = end_s
+        if received_s > self.newest_received_s:
+            self.newest_received_s = received_s
+        return self.is_due_by_watermark
+
+    @property
+    def is_due_by_watermark(self) -> bool:
+        return self.next_tick is not None and self.next_tick <= self.watermark_s
+
     def is_new(self, topic: str, offset: int) -> bool:
         """Whether the record at `offset` was not read before this process was born."""
         return offset >= self.restored.get(topic, 0)
@@ -149,7 +166,7 @@ class EndpointState:
         """Whether the next tick is, by the watermark or by processing time."""
         if self.next_tick is None:
             return False
-        return self.next_tick <= self.watermark_s or self.next_tick + PATIENCE_S <= max(processed_s, self.floor_s)
+        return self.is_due_by_watermark or self.next_tick + PATIENCE_S <= max(processed_s, self.floor_s)
 
     def observe_target(self, seen: TargetObserved) -> None:
         """Take a TargetObserved as read; one that is older than the newest changes nothing.

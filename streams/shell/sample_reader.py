@@ -63,7 +63,8 @@ class _Gathered:
     """Plain samples that follow each other, up to `size`."""
 
     def __init__(self, size: int) -> None:
-        self._builder = ColumnsBuilder(size)
+        self._size = size
+        self._builder: ColumnsBuilder | None = None
         self._offsets: list[int] = []
         self._received_s: list[NDArray[np.float64]] = []
 
@@ -75,6 +76,8 @@ class _Gathered:
             fields, histograms = _read([message.value for message in chunk])  # type: ignore[misc]  # null raises
         except (*UNREADABLE, TypeError, UnusualTextError):
             return False
+        if self._builder is None:
+            self._builder = ColumnsBuilder(self._size)
         self._builder.add(fields, histograms)
         self._offsets += [message.offset for message in chunk]
         self._received_s.append(receipts_s(chunk, reals(fields["received_s"])))
@@ -82,7 +85,7 @@ class _Gathered:
 
     def end(self) -> Iterator[Read]:
         """What was taken, if anything was."""
-        if self._offsets:
+        if self._builder is not None:
             received_s = np.concatenate(self._received_s)
             yield self._builder.build(received_s), np.array(self._offsets, np.int64), received_s
 
