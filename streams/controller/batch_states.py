@@ -11,9 +11,11 @@ from streams.windows.identities import Identities
 
 @dataclass(frozen=True, slots=True, eq=False)
 class BatchStates:
-    """`states` by the endpoints' places in the batch, null for those without a policy, or of another partition;
-    before this process was born all of them had read telemetry.requests up to the offset `restored_from`, and none beyond
-    `restored_to`."""
+    """`states` by the endpoints' places in the batch, null for those without a policy, or of another partition.
+
+    Before this process was born all of them had read telemetry.requests up to the offset `restored_from`, and none
+    beyond `restored_to`.
+    """
 
     states: Sequence[EndpointState | None]
     restored_from: int

@@ -112,10 +112,9 @@ class BlockBook:
         self.move_to(tick, roster)
         return True
 
-    def follow_histograms(self, newer: Grid) -> None:
-        """Move all histograms on by the block of `newer`."""
-        for name, made in self.histograms.items():
-            self.histograms[name] = made.moved_on(self.count - 1, (newer.histogram(name),))
+    def follow_histogram(self, name: str, newest: MergedHistogram) -> None:
+        """Move a field's histograms on by one block."""
+        self.histograms[name] = self.histograms[name].moved_on(self.count - 1, (newest,))
 
     def move_to(self, tick: int, roster: Roster) -> None:
         """Say that all blocks up to `tick` are there."""
@@ -178,6 +177,12 @@ class BlockBook:
 def _histograms_of(name: str, starts: range, newer: Grid | None, read: ReadGrid) -> list[MergedHistogram]:
     """At least one; `newer` is used for the last block, whose end is its own."""
     last_s = starts[-1]
+    if newer is None or newer.first_s > starts[0]:
+        found = read(starts[0], last_s + TICK_S).histogram_blocks(name, TICK_S)
+    else:
+        found = newer.since(starts[0]).histogram_blocks(name, TICK_S)
+    if found is not None:
+        return found
     last = read(last_s, last_s + TICK_S) if newer is None else newer.since(last_s)
     if not last.reports(name):
         return [EMPTY] * len(starts)

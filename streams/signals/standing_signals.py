@@ -36,7 +36,7 @@ def standing_signals(members: Members, moments: Sequence[TickMoment], tick: int)
 
 def _signals(members: Members, moment_of: dict[str, TickMoment], windows: StandingWindows) -> list[EndpointSignal]:
     kind, tick = members.kind, windows.tick
-    histograms = StandingHistograms(members, tick)
+    histograms = StandingHistograms(windows)
     up = StandingWindow(windows, kind.up_s, kind.names)
     down = up if kind.down_s == kind.up_s else StandingWindow(windows, kind.down_s, kind.valued)
     up_values = standing_values(windows, up, histograms)

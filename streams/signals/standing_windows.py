@@ -93,10 +93,12 @@ def _stuck(members: Members, near: PlainSeconds) -> Mask:
 
 
 class StandingWindows:
-    """The blocks of healthy members, moved on to a tick."""
+    """The blocks of healthy members, moved on to a tick; `newest_heard` (rows, seconds) says who spoke in the last
+    block."""
 
     def __init__(self, members: Members, near: PlainSeconds) -> None:
         self.members, self.tick = members, near.end_s
+        self.newest_heard: Mask = near.heard[:, -TICK_S:]
         books = [state.blocks for state in members.states]
         self.lanes: Ints = np.concatenate([book.lanes for book in books])
         self.ready_lanes = self.lanes

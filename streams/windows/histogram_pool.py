@@ -5,7 +5,8 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from streams.windows.rings import CHUNK_ROWS, ChunkPart, RingSeconds, RowAllocator, Seconds, row_parts
+from streams.windows.rings import CHUNK_ROWS, ChunkPart, RingSeconds, RowAllocator, Seconds, row_parts, split_by_chunk
+from streams.windows.stretch import Stretch, compact
 
 WIDTHS: tuple[type[np.unsignedinteger], ...] = (np.uint8, np.uint16, np.uint32)
 
@@ -66,6 +67,20 @@ class HistogramPool:
             local = first + seconds.slot[selected]
             self._items[chunk][local] = items[selected]
             self.sums[chunk][local] = sums[selected]
+
+    def read(self, rows: NDArray[np.int64], span: range) -> tuple[NDArray[np.unsignedinteger], NDArray[np.float64]]:
+        """Copies of what is stored of `rows` (n,) for the seconds of `span`, at most as long as a ring: counts
+        (n, seconds, buckets) and sums (n, seconds)."""
+        counts = np.empty((len(rows), len(span), self.buckets), self.width)
+        sums = np.empty((len(rows), len(span)))
+        pieces = Stretch(span.start, span.stop, span.start, self.slots).pieces
+        for chunk, selected, local in split_by_chunk(rows, CHUNK_ROWS):
+            where, ring = compact(local), (CHUNK_ROWS, self.slots)
+            for piece in pieces:
+                at = where, piece.slots
+                counts[selected, piece.columns] = self.counts[chunk].reshape(*ring, self.buckets)[at]
+                sums[selected, piece.columns] = self.sums[chunk].reshape(ring)[at]
+        return counts, sums
 
     def clear(self, rows: NDArray[np.int64], at_s: Seconds) -> None:
         """Empty the slots of the seconds `at_s` (n,) of `rows` (n,)."""

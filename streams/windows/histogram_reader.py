@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streams.windows.histogram_rings import HistogramRings, OddHistogram
+from streams.windows.histogram_totals import StoredHistograms, merged_blocks
 from streams.windows.histograms import MergedHistogram
 from streams.windows.rings import CHUNK_ROWS
 from streams.windows.stretch import Mask, Matrix, Rows, Stretch, compact
@@ -98,6 +99,20 @@ class HistogramReader:
             )
             for bounds, parts in sorted(found.items())
         ]
+
+    def merged_blocks(self, field: str, stretch: Stretch, chosen: Mask, block_s: int) -> list[MergedHistogram] | None:
+        """Of each block of `block_s` seconds all histograms as one; null where their bounds differ, or are stored in
+        different ways."""
+        groups = self._ring_groups(field)
+        if self._histograms.fields[field].odd or len({(group.bounds, group.counts.dtype) for group in groups}) != 1:
+            return None
+        shape = len(self._rows), len(stretch)
+        counts = np.zeros((*shape, groups[0].counts.shape[2]), groups[0].counts.dtype)
+        sums = np.zeros(shape)
+        for group in groups:
+            counts[group.where], sums[group.where] = group.read_counts(stretch), group.read_sums(stretch)
+        stored = StoredHistograms(groups[0].bounds, counts, sums)
+        return merged_blocks(stored, chosen, np.zeros(1, np.int64), block_s)[0]
 
     def _ring_groups(self, field: str) -> list[RingGroup]:
         """The series' rings, found anew when a ring of the field was taken, given back or widened."""

@@ -1,7 +1,9 @@
 """Histograms of many seconds and replicas as one, and quantiles from it."""
 
+import bisect
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 
 import numpy as np
 from numpy.typing import NDArray
@@ -89,24 +91,32 @@ def quantile(histogram: MergedHistogram, fraction: float) -> Quantile | None:
         raise ValueError(f"fraction must be in 0..1, got {fraction}")
     if histogram is EMPTY:
         return None
-    cumulative = np.cumsum(histogram.counts)
-    if not cumulative[-1]:
+    counts: list[float] = histogram.counts.tolist()
+    cumulative = list(accumulate(counts))
+    total = cumulative[-1]
+    if not total:
         return None
-    rank, slack = fraction * float(cumulative[-1]), ROUNDING * float(cumulative[-1])
-    bucket = max(int(np.searchsorted(cumulative, rank - slack, side="left")), int(np.flatnonzero(histogram.counts)[0]))
+    rank, slack = fraction * total, ROUNDING * total
+    filled = next(bucket for bucket, count in enumerate(counts) if count)
+    bucket = max(bisect.bisect_left(cumulative, rank - slack), filled)
     bounds = histogram.bounds
     if bucket >= len(bounds):
         return Quantile(bounds[-1], float("inf")) if bounds else None
-    lower, upper = float(_edges(bounds)[bucket]), bounds[bucket]
-    before = float(cumulative[bucket - 1]) if bucket else 0.0
-    share = min(1.0, (rank - before) / float(histogram.counts[bucket]))
+    lower, upper = bounds[bucket - 1] if bucket else _beginning(bounds), bounds[bucket]
+    before = cumulative[bucket - 1] if bucket else 0.0
+    share = min(1.0, (rank - before) / counts[bucket])
     width = upper - lower if histogram.widths is None else float(histogram.widths[bucket])
     return Quantile(lower + (upper - lower) * share, width)
 
 
+def _beginning(bounds: tuple[float, ...]) -> float:
+    """Of the first bucket: what is measured is not below 0."""
+    return min(0.0, bounds[0])
+
+
 def _edges(bounds: tuple[float, ...]) -> NDArray[np.float64]:
-    """The buckets' edges but the last one's upper: what is measured is not below 0."""
-    return np.array((min(0.0, bounds[0]), *bounds))
+    """The buckets' edges but the last one's upper."""
+    return np.array((_beginning(bounds), *bounds))
 
 
 def _spread(part: MergedHistogram, bounds: tuple[float, ...]) -> NDArray[np.float64]:

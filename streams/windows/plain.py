@@ -10,6 +10,8 @@ from numpy.typing import NDArray
 from streams.windows.buckets import COUNT_FIELDS, FIELD_INDEX, STREAMED_FIELD
 from streams.windows.grid_source import GridReader, followed_arrivals
 from streams.windows.histogram_rings import HistogramRings
+from streams.windows.histogram_totals import StoredHistograms, merged_blocks
+from streams.windows.histograms import MergedHistogram
 from streams.windows.rings import UNKNOWN_COUNT, BucketRings
 from streams.windows.series import Endpoint, SeriesTable
 from streams.windows.stretch import Mask, Matrix, Rows, Stretch
@@ -72,6 +74,36 @@ class PlainReader:
             return np.ones(len(rows), np.bool_)
         found: Mask = rings.pool[rows] >= 0
         return found
+
+    def merged(self, field: str, rows: Rows, starts: Rows, seconds: "HeardSeconds") -> list[MergedHistogram | None]:
+        """Of each endpoint, whose series are the `rows` (n,) from one of `starts` on, all histograms of a field as one;
+        null where their bounds differ, or are stored in different ways."""
+        rings, found = self.histograms.fields[field], dict[int, MergedHistogram]()
+        sizes = np.diff(starts, append=len(rows))
+        ring = (rings.pool[rows].astype(np.int64) << 32) + rings.bounds[rows]
+        of_endpoint = ring[starts]
+        alike = np.logical_and.reduceat(ring == np.repeat(of_endpoint, sizes), starts) & (of_endpoint >= 0)
+        if rings.odd:
+            alike[:] = False
+        for code in np.unique(of_endpoint[alike]).tolist():
+            chosen = alike & (of_endpoint == code)
+            series = np.flatnonzero(np.repeat(chosen, sizes))
+            begins = np.concatenate(([0], np.cumsum(sizes[chosen])[:-1]))
+            pool, bounds = self.histograms.pools[code >> 32], self.histograms.bounds[code & 0xFFFFFFFF]
+            stored = StoredHistograms(bounds, *pool.read(rings.ring_row[rows[series]].astype(np.int64), seconds.span))
+            counted = stored.present & seconds.heard[series]
+            merged = merged_blocks(stored, counted, begins, len(seconds.span))
+            found |= {at: one for at, (one,) in zip(np.flatnonzero(chosen).tolist(), merged, strict=True)}
+        return [found.get(at) for at in range(len(starts))]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class HeardSeconds:
+    """Seconds, at most as long as the rings, and in which of them each of some series (n,) was heard: bool
+    (n, seconds)."""
+
+    span: range
+    heard: Mask
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -160,8 +160,8 @@ BUGS = (
     Bug(
         name="values_at_a_bound_are_above_it",
         module="streams.windows.histograms",
-        old='np.searchsorted(cumulative, rank - slack, side="left")',
-        new='np.searchsorted(cumulative, rank + slack, side="right")',
+        old="bisect.bisect_left(cumulative, rank - slack)",
+        new="bisect.bisect_right(cumulative, rank + slack)",
         shown_by=4,
     ),
     Bug(
@@ -174,8 +174,8 @@ BUGS = (
     Bug(
         name="the_first_bucket_begins_at_its_bound",
         module="streams.windows.histograms",
-        old="np.array((min(0.0, bounds[0]), *bounds))",
-        new="np.array((bounds[0], *bounds))",
+        old="return min(0.0, bounds[0])",
+        new="return bounds[0]",
         shown_by=5,
     ),
     Bug(
