@@ -286,7 +286,7 @@ class PartitionController:
         if isinstance(run.rows, SampleColumns):
             samples = self._samples(run, again=True)
             if len(samples.rows):
-                self._registry.windows.add(samples.columns, samples.rows, samples.code, samples.states)
+                self._registry.windows.add_again(samples.columns, samples.rows, samples.code, samples.states)
                 note_newest(samples)
         elif run.topic == GPUS:
             self._registry.fill_gpus(run)

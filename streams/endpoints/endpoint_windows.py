@@ -157,6 +157,22 @@ class EndpointWindows:
         span_of = np.array(spans)[code]
         return [self._by_span[span].add(columns, rows[span_of == span]) for span in np.unique(span_of).tolist() if span]
 
+    def add_again(
+        self,
+        columns: SampleColumns,
+        rows: NDArray[np.int64],
+        code: NDArray[np.int64],
+        states: Sequence[EndpointState | None],
+    ) -> None:
+        """As `add`, of samples read before; many are from before all windows, and are not looked for there."""
+        kept = [
+            max(state.needed_from_s, state.kept_from_s)
+            for state in states
+            if state is not None and state.needed_from_s is not None
+        ]
+        if len(columns) and int(columns.at_s.max()) >= min(kept, default=0):
+            self.add(columns, rows, code, states)
+
     def _parts(self, identities: Identities, spans: tuple[int, ...]) -> list[_SpanPart]:
         """The samples of each span, found once for batches of the same series and policies."""
         known = self._split.get(identities)

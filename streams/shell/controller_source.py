@@ -90,10 +90,12 @@ class ControllerSource:
         if not messages:
             return []
         effects: list[TickEffects] = []
+        samples = 0
         for rows, offsets, received_s in self._read(topic, messages):
             effects += self._controller.feed(topic, rows, offsets, received_s)
-            if topic == REQUESTS:
-                self._metrics.samples.add(len(offsets))
+            samples += len(offsets)
+        if topic == REQUESTS and samples:
+            self._metrics.samples.add(samples)
         self._count(topic, len(messages))
         return effects
 
