@@ -1,6 +1,7 @@
 """What every test may ask for: a real Kafka, brokers to kill, the recordings."""
 
 import os
+import sys
 import uuid
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -10,6 +11,10 @@ import pytest
 
 from headrace.broker import EmbeddedBroker
 from tests.oracle.summary import OracleSummary
+
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
+"""Hundreds of processes start in the tests: with this set, as in many containers, each would compile all it imports."""
 
 QUICK_GROUPS = {"group.min.session.timeout.ms": "1000", "group.max.session.timeout.ms": "240000"}
 """Consumer groups may miss a dead member after a second, not six: many die in tests. Long sessions are refused."""
