@@ -59,7 +59,7 @@ class BrokerFactory:
 @pytest.fixture(scope="session")
 def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kafka]:
     """A real Kafka, started when the first test asks for it. `auto.create.topics.enable` is off, as in production."""
-    broker = EmbeddedBroker(tmp_path_factory.mktemp("kafka"), properties=QUICK_GROUPS)
+    broker = EmbeddedBroker(tmp_path_factory.mktemp("kafka"), properties=QUICK_GROUPS, quick_start=True)
     broker.start()
     yield Kafka(broker.bootstrap)
     broker.kill()
