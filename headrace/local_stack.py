@@ -24,19 +24,23 @@ class LocalStack:
 
     Children end in the reverse order, so start the sink before the workers: it then keeps what they wrote last.
     `settings` tells how to speak to Kafka; `folder` holds the broker, the logs and, unless told otherwise, the tables.
+    `quick_start` is the broker's, for lines that live for minutes.
     """
 
-    def __init__(self, settings: LocalKafkaSettings, folder: Path, children: Children, clock: Clock) -> None:
+    def __init__(
+        self, settings: LocalKafkaSettings, folder: Path, children: Children, clock: Clock, quick_start: bool = False
+    ) -> None:
         self._settings = settings
         self._folder = folder
         self._children = children
         self._clock = clock
+        self._quick_start = quick_start
         self.bootstrap = ""
 
     async def start_kafka(self, bootstrap: str | None = None) -> str:
         """Run a broker, or use the one at `bootstrap`, and make the topics that are missing; the address."""
         if bootstrap is None:
-            broker = EmbeddedBroker(self._folder / "broker")
+            broker = EmbeddedBroker(self._folder / "broker", quick_start=self._quick_start)
             try:
                 await asyncio.to_thread(broker.start)
             except asyncio.CancelledError:

@@ -30,7 +30,7 @@ class DemoLine:
         self._sink: Child | None = None
         self._workers: list[Child] = []
         self._clock = plan.clock
-        self.stack = LocalStack(plan.kafka, plan.data, children, plan.clock)
+        self.stack = LocalStack(plan.kafka, plan.data, children, plan.clock, quick_start=True)
 
     @property
     def bootstrap(self) -> str:
