@@ -75,7 +75,7 @@ def test_a_dead_fleet_is_named_with_its_log(start: StartDemo, kafka: Kafka) -> N
     """On a Kafka that runs already, which is left as it was but for the topics."""
     run = start("--bootstrap", kafka.bootstrap, "--topic-prefix", kafka.prefix())
     run.until("fleet: http")
-    (fleet,) = [process for process in run.processes() if "fleet" in process.cmdline()]
+    (fleet,) = [process for process in run.processes() if "--scenario" in process.cmdline()]
     fleet.kill()
     assert run.end() == ExitCode.CHILD_ENDED
     log = run.data / "logs" / "fleet.log"
