@@ -1,14 +1,17 @@
 """What one endpoint's logs hold: read committed, from one partition of each topic, record by record."""
 
 from collections.abc import AsyncIterator, Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TypeVar
 
 import msgspec
 import numpy as np
 from aiokafka import AIOKafkaConsumer, ConsumerRecord, TopicPartition
+from aiokafka.errors import UnknownError
 
 from streams.endpoints.effects import PolicyDeleted
+from streams.shell.log_offsets import STEPS_BACK_S
 from wire.batches import FrameRun, JsonRun, Run, Tombstone, decode_batch
 from wire.codec import DecodeError, decode
 from wire.frame_schema import frame_columns
@@ -57,7 +60,29 @@ class EndpointLogs:
         return TopicPartition(real, partition_of(self.endpoint, len(partitions)))
 
     async def offset_at(self, topic: str, time_s: float) -> int:
-        """The first offset stamped at or after a UNIX time; the end where there is none."""
+        """The first offset stamped at or after a UNIX time; the end where there is none.
+
+        A broker that looks for a time decompresses the batch that holds it, and fails where that cannot be done: then
+        it is looked for here, from an earlier time on.
+        """
+        try:
+            return await self._asked_offset(topic, time_s)
+        except UnknownError:
+            first = 0
+            for step_s in STEPS_BACK_S[1:]:
+                with suppress(UnknownError):
+                    first = await self._asked_offset(topic, time_s - step_s)
+                    break
+        end = first
+        async for messages in self.messages(topic, first):
+            for message in messages:
+                if message.timestamp >= int(time_s * 1000):
+                    return int(message.offset)
+                end = message.offset + 1
+        return end
+
+    async def _asked_offset(self, topic: str, time_s: float) -> int:
+        """As `offset_at`, as the broker answers. Raises UnknownError where it fails."""
         tp = await self.partition(topic)
         consumer = await self._consumer(topic)
         found = (await consumer.offsets_for_times({tp: max(0, int(time_s * 1000))}))[tp]

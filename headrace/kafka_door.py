@@ -71,7 +71,9 @@ def _check_files(access: KafkaAccess) -> None:
     for path in (access.ssl_cafile, access.ssl_certfile, access.ssl_keyfile):
         try:
             if path is not None:
-                open(path, "rb").close()
+                with open(path, "rb") as opened:
+                    if not opened.read(1):
+                        raise CannotRunError(f"{path}: is empty")
         except OSError as error:
             raise CannotRunError(f"{path}: cannot be read: {error.strerror}") from error
     try:

@@ -2,16 +2,20 @@
 
 import asyncio
 
+import structlog
 from aiokafka.client import AIOKafkaClient
 from aiokafka.errors import KafkaError
 
 from headrace.clock import monotonic_s
-from wire.admission import reason_of
+from wire.admission import RefusedError, reason_of
 from wire.kafka import KafkaAccess, open_client
 
 ASK_EVERY_S = 1.0
 SILENCE_MAX_S = 4.0
 """Longer than a broker takes to hand over to another, and short enough to be seen by whoever asks /readyz."""
+
+
+log = structlog.get_logger("headrace.kafka")
 
 
 class KafkaReach:
@@ -46,10 +50,16 @@ class KafkaReach:
                     self._answered_s, self._reason = monotonic_s(), None
                     await asyncio.sleep(ASK_EVERY_S)
             except (KafkaError, OSError, TimeoutError) as error:
-                self._reason = await reason_of(self._access, error)
+                self._tell(await reason_of(self._access, error))
             finally:
                 await client.close()
             await asyncio.sleep(ASK_EVERY_S)
+
+    def _tell(self, reason: Exception) -> None:
+        """Log once why Kafka refuses us, which goes on until somebody cures it: an expired certificate, say."""
+        if isinstance(reason, RefusedError) and str(reason) != str(self._reason):
+            log.warning("kafka_refuses", reason=str(reason))
+        self._reason = reason
 
     async def _is_answered(self, client: AIOKafkaClient) -> bool:
         async with asyncio.timeout(SILENCE_MAX_S):

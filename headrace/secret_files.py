@@ -1,5 +1,6 @@
 """Secrets that come in files, as secrets mounted into a container do."""
 
+from functools import lru_cache
 from pathlib import Path
 
 from pydantic import SecretStr
@@ -11,6 +12,12 @@ def secret_of(given: SecretStr | None, file: Path | None) -> str | None:
     """The secret, without the line's end after it; null where there is none. Raises OSError, ValueError."""
     if given is not None or file is None:
         return None if given is None else given.get_secret_value()
+    return _content_of(file)
+
+
+@lru_cache(maxsize=16)
+def _content_of(file: Path) -> str:
+    """Read once: a file that is gone later, as one that is being changed, ends no process at work."""
     with file.open("rb") as opened:
         content = opened.read(SECRET_BYTES_MAX + 1)
     if len(content) > SECRET_BYTES_MAX:

@@ -81,18 +81,13 @@ class KafkaAccess:
         return self.security_protocol.startswith("SASL_")
 
     def ssl_context(self) -> SSLContext | None:
-        """The TLS context, None without TLS. Raises OSError for a file that cannot be read or is no certificate."""
+        """The TLS context, None without TLS; its files are read once in a process. Raises OSError for one that cannot
+        be read or is no certificate."""
         if not self.uses_tls:
             return None
-        context: SSLContext = create_ssl_context(
-            cafile=self.ssl_cafile,
-            certfile=self.ssl_certfile,
-            keyfile=self.ssl_keyfile,
-            # Not None: OpenSSL would ask for it on the terminal.
-            password=self.ssl_password or "",
-        )
-        context.check_hostname = self.ssl_check_hostname
-        return context
+        # Not None for a password: OpenSSL would ask for it on the terminal.
+        files = self.ssl_cafile, self.ssl_certfile, self.ssl_keyfile, self.ssl_password or ""
+        return _tls_context(*files, check_hostname=self.ssl_check_hostname)
 
     def client_options(self) -> dict[str, Any]:
         """Keyword arguments that every aiokafka client takes."""
@@ -150,6 +145,16 @@ def _problems(access: KafkaAccess) -> list[str]:
     has_password = access.sasl_password is not None
     problems += sasl_problems(protocol, access.sasl_mechanism, access.sasl_username, has_password)
     return problems + tls_problems(protocol, bool(access.ssl_cafile or access.ssl_certfile or access.ssl_keyfile))
+
+
+@lru_cache(maxsize=8)
+def _tls_context(
+    cafile: str | None, certfile: str | None, keyfile: str | None, password: str, *, check_hostname: bool
+) -> SSLContext:
+    """Kept: a file that is gone when the next client is made, as one that is being changed, ends no process at work."""
+    context: SSLContext = create_ssl_context(cafile=cafile, certfile=certfile, keyfile=keyfile, password=password)
+    context.check_hostname = check_hostname
+    return context
 
 
 def open_producer(access: KafkaAccess, **options: Any) -> AIOKafkaProducer:

@@ -11,6 +11,9 @@ from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.errors import UnknownError
 from faust.types import TP
 
+from wire.kafka import close_consumer
+
+CLOSE_TIMEOUT_S = 3.0
 STEPS_BACK_S = (0.0, 10.0, 60.0, 600.0, 3600.0)
 """How much earlier a time is looked for where a broker fails to find it: to read more is safe, and costs little."""
 
@@ -43,14 +46,14 @@ class LogOffsets:
         try:
             await consumer.start()
         except BaseException:
-            await consumer.stop()
+            await close_consumer(consumer, CLOSE_TIMEOUT_S)
             raise
         self._consumer = consumer
 
     async def stop(self) -> None:
         consumer, self._consumer = self._consumer, None
         if consumer is not None:
-            await consumer.stop()
+            await close_consumer(consumer, CLOSE_TIMEOUT_S)
 
     async def partition_counts(self, topics: Collection[str]) -> dict[str, int]:
         """How many partitions each topic has now (names on the cluster); 0: there is no such topic."""

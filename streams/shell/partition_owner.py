@@ -82,8 +82,7 @@ class PartitionOwner:
         """Give the partition back: commit what is due if Kafka acknowledges it within a second, else abort."""
         self._stopping.set()
         self._outbox.due.set()
-        task = self._task
-        if task is not None:
+        if (task := self._task) is not None:
             await asyncio.wait([task], timeout=REVOKE_TIMEOUT_S if self.state is OwnerState.WORKING else 0)
             if not task.done():
                 task.cancel()
@@ -102,8 +101,6 @@ class PartitionOwner:
                 await self._pause(self._retry_s)
                 self._retry_s = min(self._retry_s * 2, RETRY_MAX_S)
                 await self._confirm_membership()
-        except asyncio.CancelledError:
-            raise
         except Exception as error:
             # Anything else is a bug of ours: a worker that goes on without one of its partitions hides it.
             self._ports.fail(error)
@@ -252,6 +249,11 @@ class PartitionOwner:
     @property
     def size(self) -> ControllerSize:
         return self._source.size
+
+    @property
+    def processed_s(self) -> float | None:
+        """Processing time, UNIX s; null before anything was read."""
+        return self._source.processed_s
 
     @property
     def lag_s(self) -> float | None:

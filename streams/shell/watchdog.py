@@ -48,7 +48,8 @@ class Watchdog:
         self._stall_s = stall_s
         self._monotonic_s = monotonic_s
         self._detector: StallDetector[TP] = StallDetector(stall_s)
-        self._idle_since: dict[int, float] = {}
+        self._idle_since: dict[int, tuple[float | None, float]] = {}
+        """By partition that is not worked on: processing time, and since when it stands there."""
         self._unassigned_since: float | None = None
 
     async def watch(self) -> None:
@@ -103,10 +104,14 @@ class Watchdog:
         return positions
 
     def _check_owners(self, now_s: float) -> None:
-        """An owner that neither works nor is stopped for long is as stuck as a position."""
-        idle = {p for p, owner in self._assignments.owners.items() if owner.state is not OwnerState.WORKING}
-        self._idle_since = {partition: self._idle_since.get(partition, now_s) for partition in idle}
-        stuck = [partition for partition, since_s in self._idle_since.items() if now_s - since_s >= self._stall_s]
+        """An owner that neither works nor is stopped for long is as stuck as a position; one that skips a long backlog
+        works on, tick by tick."""
+        idle = {p: owner for p, owner in self._assignments.owners.items() if owner.state is not OwnerState.WORKING}
+        known, self._idle_since = self._idle_since, {}
+        for partition, owner in idle.items():
+            there_s, since_s = known.get(partition, (owner.processed_s, now_s))
+            self._idle_since[partition] = owner.processed_s, since_s if there_s == owner.processed_s else now_s
+        stuck = [partition for partition, (_, since_s) in self._idle_since.items() if now_s - since_s >= self._stall_s]
         if stuck:
             raise WorkerStuckError(f"partitions {sorted(stuck)} are assigned and not worked on")
 

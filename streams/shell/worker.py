@@ -82,9 +82,13 @@ class Worker:
         """
         self._failure = asyncio.get_running_loop().create_future()
         await self._offsets.start()
-        partitions = await self._offsets.partition_counts(
-            [self._options.names.real(topic) for topic in (*INPUT_TOPICS, "controllers")]
-        )
+        try:
+            partitions = await self._offsets.partition_counts(
+                [self._options.names.real(topic) for topic in (*INPUT_TOPICS, "controllers")]
+            )
+        except BaseException:
+            await self._offsets.stop()
+            raise
         watchdog = Watchdog(
             self.assignments, self._offsets, partitions, self._options.stall_s, self._options.monotonic_s
         )

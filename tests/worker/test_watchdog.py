@@ -1,7 +1,8 @@
 """A worker that makes no progress ends itself, and says where; one that was asleep, or without a Kafka, does not."""
 
 import asyncio
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import accumulate
 from types import MappingProxyType
 from typing import Any, cast
 
@@ -75,6 +76,7 @@ class _Stuck:
 
     state = OwnerState.WORKING
     is_assigned = True
+    processed_s: float | None = None
 
     def __init__(self) -> None:
         self.owners = {0: self}
@@ -140,3 +142,52 @@ async def test_topics_that_nobody_told_of_at_the_start_have_not_changed() -> Non
     stuck = _Stuck()
     stuck.counts = {INPUT.topic: 12}
     assert await _looks_until_stuck(stuck, _every(), {INPUT.topic: 0}) == LOOKS + 1
+
+
+async def test_a_worker_that_skips_a_long_backlog_tick_by_tick_is_not_stuck() -> None:
+    """It is, once time has stood still for as long as a stall."""
+    skipping = _Skipping(moves=3 * LOOKS)
+    watchdog = Watchdog(cast(Assignments, skipping), cast(LogOffsets, skipping), {}, STALL_S, _ticking())
+    with pytest.raises(WorkerStuckError, match=r"partitions \[0\] are assigned and not worked on"):
+        await asyncio.wait_for(watchdog.watch(), 60)
+    assert skipping.looks == 3 * LOOKS + LOOKS + 1
+
+
+class _Skipping(_Stuck):
+    """Time passes for it at each of the first looks."""
+
+    state = OwnerState.SKIPPING
+
+    def __init__(self, moves: int) -> None:
+        super().__init__()
+        self._moves = moves
+
+    async def partition_counts(self, topics: object) -> dict[str, int]:
+        self.processed_s = 60.0 * min(self.looks, self._moves)
+        return await super().partition_counts(topics)
+
+
+def _ticking() -> Callable[[], float]:
+    steps_s = accumulate(_every())
+    return lambda: next(steps_s)
+
+
+@pytest.mark.kafka
+async def test_a_worker_that_cannot_ask_for_the_topics_leaves_no_client_behind(
+    pipeline: Pipeline, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stopped: list[LogOffsets] = []
+
+    async def away(*_: object) -> dict[str, int]:
+        raise KafkaConnectionError("away")
+
+    async def stop(offsets: LogOffsets) -> None:
+        stopped.append(offsets)
+        await ended(offsets)
+
+    ended = LogOffsets.stop
+    monkeypatch.setattr(LogOffsets, "partition_counts", away)
+    monkeypatch.setattr(LogOffsets, "stop", stop)
+    with pytest.raises(KafkaConnectionError):
+        await _worker(pipeline, 8.0, NoFaults()).run(asyncio.Event())
+    assert len(stopped) == 1
