@@ -98,14 +98,18 @@ class EmbeddedBroker:
         if self.is_running:
             return
         java, jars = find_java(), fetch_jars()
-        self._start(java, jars, archive_option(java, jars, partial(_train, java, jars)), timeout_s)
+        archive = archive_option(java, jars, partial(_train, java, jars))
+        self._prepare(java, jars, archive)
+        self._run(java, jars, archive, timeout_s)
 
-    def _start(self, java: Path, jars: Path, options: Sequence[str], timeout_s: float) -> None:
+    def _prepare(self, java: Path, jars: Path, archive: Sequence[str]) -> None:
         self._ports = self._files.choose_ports(self._wanted_port)
         for port in self._ports:
             _refuse_taken(port, self.folder)
+        self._files.prepare(java, jars, self._ports, archive)
+
+    def _run(self, java: Path, jars: Path, options: Sequence[str], timeout_s: float) -> None:
         deadline_s = monotonic_s() + timeout_s
-        self._files.prepare(java, jars, self._ports)
         self._launch(java, jars, options)
         try:
             self._await_answer(deadline_s, timeout_s)
@@ -195,7 +199,8 @@ def _train(java: Path, jars: Path, options: list[str]) -> None:
     """Run a broker for as long as it takes to answer: what it loads goes into the archive of classes."""
     with tempfile.TemporaryDirectory(prefix="headrace-classes-") as folder:
         broker = EmbeddedBroker(Path(folder), quick_start=True)
-        broker._start(java, jars, options, TRAINING_TIMEOUT_S)
+        broker._prepare(java, jars, ())
+        broker._run(java, jars, options, TRAINING_TIMEOUT_S)
         broker.stop(TRAINING_TIMEOUT_S)
 
 

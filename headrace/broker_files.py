@@ -7,6 +7,7 @@ import socket
 import subprocess
 import uuid
 from base64 import urlsafe_b64encode
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -79,11 +80,14 @@ class BrokerFolder:
         """Java's options that send Kafka's log to `broker.log`, in pieces of 10 MB."""
         return [f"-Dlog4j2.configurationFile={LOGGING}", f"-Dheadrace.broker.log={self.log}"]
 
-    def prepare(self, java: Path, jars: Path, ports: Ports) -> None:
-        """Write the settings, and format the data the first time. Raises CannotRunError where it cannot be written."""
+    def prepare(self, java: Path, jars: Path, ports: Ports, options: Sequence[str] = ()) -> None:
+        """Write the settings, and format the data the first time, by a JVM with these `options`.
+
+        Raises CannotRunError where it cannot be written.
+        """
         try:
             if not (self.data / "meta.properties").exists():
-                self._format(java, jars, ports)
+                self._format(java, jars, ports, options)
             self._write_settings(ports, self.data)
         except OSError as error:
             raise CannotRunError(
@@ -99,7 +103,7 @@ class BrokerFolder:
                 told += [f"  {line}" for line in lines if not line.startswith(_STACK)][-count:]
         return "\n".join(told) or "  (nothing was written)"
 
-    def _format(self, java: Path, jars: Path, ports: Ports) -> None:
+    def _format(self, java: Path, jars: Path, ports: Ports, options: Sequence[str]) -> None:
         """Format into a folder beside the data's place: one that was killed half-way is begun anew."""
         fresh = self.folder / "data.new"
         for leftover in (fresh, self.data):
@@ -108,7 +112,8 @@ class BrokerFolder:
         # Not with a dash in front: the tool would take it for an option.
         cluster_id = "A" + urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")[1:]
         tool = ["kafka.tools.StorageTool", "format", "--standalone", "--cluster-id", cluster_id]
-        command = [str(java), "-Xmx64m", "-XX:TieredStopAtLevel=1", *self.logging(), "-cp", f"{jars}/*", *tool]
+        java_options = ["-Xmx64m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", *options, *self.logging()]
+        command = [str(java), *java_options, "-cp", f"{jars}/*", *tool]
         with self.output.open("wb") as output:
             done = subprocess.run([*command, "-c", str(self.settings)], stdout=output, stderr=output, check=False)
         if done.returncode:
