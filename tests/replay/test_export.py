@@ -173,6 +173,7 @@ def _replay(lines: list[bytes]) -> tuple[list[ScalingDecision], list[EndpointSig
 
 @pytest.mark.parametrize("seed", seeds(6, quick=1))
 async def test_a_replayed_export_gives_the_workers_own_decisions(kafka: Kafka, seed: int) -> None:
+    """Of all there is, and of a part that may begin and end anywhere."""
     cluster = Cluster(kafka, seed)
     made = await _record(cluster, seed)
     for endpoint in ENDPOINTS:
@@ -180,6 +181,11 @@ async def test_a_replayed_export_gives_the_workers_own_decisions(kafka: Kafka, s
         assert decisions == [decision for one in made[endpoint] for decision in one.decisions]
         unnumbered = [msgspec.structs.replace(signal, offsets={}) for signal in signals]
         assert unnumbered == [msgspec.structs.replace(one.signal, offsets={}) for one in made[endpoint]]
+        first, last = sorted(cluster.rng.sample([one.at_s for one in made[endpoint]], 2))
+        decisions, _ = _replay(await _export(cluster, endpoint, first, last))
+        wanted = [decision for one in made[endpoint] for decision in one.decisions if first <= one.at_s <= last]
+        assert decisions[: len(wanted)] == wanted
+        assert len(decisions) - len(wanted) <= 1
 
 
 @pytest.mark.parametrize("seed", seeds(12, quick=1))
@@ -224,19 +230,6 @@ async def test_rows_of_a_frame_are_read_together_again(kafka: Kafka) -> None:
         assert any(b'"continues":true' in line for line in lines)
         decisions, _ = _replay(lines)
         assert decisions == [decision for one in made[endpoint] for decision in one.decisions]
-
-
-@pytest.mark.parametrize("seed", seeds(6, quick=1))
-async def test_an_export_may_begin_and_end_anywhere(kafka: Kafka, seed: int) -> None:
-    cluster = Cluster(kafka, seed)
-    made = await _record(cluster, seed)
-    for endpoint in ENDPOINTS:
-        ticks = [one.at_s for one in made[endpoint]]
-        first, last = sorted(cluster.rng.sample(ticks, 2))
-        decisions, _ = _replay(await _export(cluster, endpoint, first, last))
-        wanted = [decision for one in made[endpoint] for decision in one.decisions if first <= one.at_s <= last]
-        assert decisions[: len(wanted)] == wanted
-        assert len(decisions) - len(wanted) <= 1
 
 
 async def test_an_export_after_a_deletion_says_what_it_leaves_out(kafka: Kafka) -> None:
