@@ -5,13 +5,15 @@ newest. So what a window adds up to is the same whichever replicas are read toge
 or made anew.
 """
 
+import math
 from collections.abc import Sequence
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 
 from streams.endpoints.ticks import TICK_S
+from streams.windows.private_pages import PrivatePages
 from streams.windows.stretch import compact
 
 Matrix = NDArray[np.float64]
@@ -51,7 +53,7 @@ class BlockStore:
         found += range(self._used, self._used + lanes - len(found))
         self._used = max(self._used, max(found, default=-1) + 1)
         if self._used > self._size:
-            self._grow(len(self._place), max(self._used, 2 * self._size))
+            self._grow(len(self._place), max(self._used, self._size + self._size // 8))
         return np.array(found, np.int64)
 
     def give_back(self, lanes: Ints) -> None:
@@ -94,10 +96,14 @@ class BlockStore:
     def _grow(self, fields: int, size: int) -> None:
         sums, counts = self._sums, self._counts
         self._size = size
-        self._sums = np.zeros((fields, self.length, size))
-        self._counts = np.zeros((fields, self.length, size), np.uint8)
+        self._sums = _zeros((fields, self.length, size), np.float64)
+        self._counts = _zeros((fields, self.length, size), np.uint8)
         self._sums[: len(sums), :, : sums.shape[2]] = sums
         self._counts[: len(counts), :, : counts.shape[2]] = counts
+
+
+def _zeros(shape: tuple[int, int, int], dtype: DTypeLike) -> NDArray[Any]:
+    return PrivatePages(math.prod(shape), dtype).flat.reshape(shape)
 
 
 def _picked(cube: NDArray[Number], fields: Sequence[int], places: Ints, lanes: Ints) -> NDArray[Number]:

@@ -90,6 +90,7 @@ class EndpointWindows:
         if known is not None and is_new:
             epochs = known.requests.epochs(state.endpoint)
             known.requests.forget(state.endpoint)
+            self._release_unused(known.requests, state.endpoint)
         if is_new:
             state.blocks.release()
             state.blocks = BlockBook(self._blocks.setdefault(span_s, BlockStore(span_s // TICK_S)))
@@ -133,7 +134,14 @@ class EndpointWindows:
         known = self._of.pop(state.endpoint, None)
         if known is not None:
             known.requests.forget(state.endpoint)
+            self._release_unused(known.requests, state.endpoint)
         state.blocks.release()
+
+    def _release_unused(self, windows: Windows, endpoint: str) -> None:
+        """Let go of windows that no other endpoint has: samples are not asked any more whether they belong there."""
+        if not any(other.requests is windows for name, other in self._of.items() if name != endpoint):
+            del self._by_span[windows.span_s]
+            self._blocks.pop(windows.span_s, None)
 
     def add(
         self,

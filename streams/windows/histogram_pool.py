@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from streams.windows.private_pages import PrivatePages
 from streams.windows.rings import CHUNK_ROWS, ChunkPart, RingSeconds, RowAllocator, Seconds, row_parts, split_by_chunk
 from streams.windows.stretch import Stretch, compact
 
@@ -24,25 +25,31 @@ class HistogramPool:
         """Each (CHUNK_ROWS * slots, buckets)."""
         self.sums: list[NDArray[np.float64]] = []
         """Each (CHUNK_ROWS * slots,)."""
+        self._pages: list[tuple[PrivatePages, PrivatePages]] = []
         self._whole = np.dtype((np.void, buckets * np.dtype(width).itemsize))
         self._items: list[NDArray[np.void]] = []
         """`counts` with one item a histogram: numpy moves it at once, and not count by count."""
 
     @property
     def nbytes(self) -> int:
-        return self.rows.high_water * self.slots * (self.buckets * np.dtype(self.width).itemsize + 8)
+        return self.rows.in_use * self.slots * (self.buckets * np.dtype(self.width).itemsize + 8)
 
     def take_row(self) -> int:
         row = self.rows.take()
         if row // CHUNK_ROWS == len(self.counts):
-            counts = np.zeros((CHUNK_ROWS * self.slots, self.buckets), self.width)
+            histograms = CHUNK_ROWS * self.slots
+            pages = PrivatePages(histograms, self._whole), PrivatePages(histograms, np.float64)
+            self._pages.append(pages)
+            counts = pages[0].flat.view(self.width).reshape(histograms, self.buckets)
             self.counts.append(counts)
             self._items.append(counts.view(self._whole).reshape(-1))
-            self.sums.append(np.zeros(CHUNK_ROWS * self.slots))
+            self.sums.append(pages[1].flat.view(np.float64))
         return row
 
     def give_back(self, row: int) -> None:
-        self.ring(row)[0][:, 0] = 0
+        first = row % CHUNK_ROWS * self.slots
+        for pages in self._pages[row // CHUNK_ROWS]:
+            pages.clear(first, first + self.slots)
         self.rows.give_back(row)
 
     def ring(self, row: int) -> tuple[NDArray[np.unsignedinteger], NDArray[np.float64]]:

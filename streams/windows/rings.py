@@ -1,16 +1,15 @@
 """Memory for one-second buckets: rows of `slots` seconds, in chunks, so that growing never copies what is there.
 
-A chunk is allocated as zeros, which the operating system backs page by page as rows are written: rows that nobody took
-cost no memory.
+A chunk is allocated as zeros, which the operating system backs page by page as rows are written.
 """
 
 from collections.abc import Sequence
-from mmap import MAP_ANONYMOUS, MAP_PRIVATE, mmap
 
 import numpy as np
 from numpy.typing import NDArray
 
 from streams.windows.buckets import BUCKET, UNKNOWN_COUNT, Buckets, whole
+from streams.windows.private_pages import PrivatePages
 from streams.windows.stretch import compact
 
 __all__ = [
@@ -56,7 +55,12 @@ class RowAllocator:
     def __init__(self) -> None:
         self._free: list[int] = []
         self.high_water = 0
-        """Rows ever in use at once: those whose memory is real."""
+        """Rows ever in use at once."""
+
+    @property
+    def in_use(self) -> int:
+        """Rows whose memory is real."""
+        return self.high_water - len(self._free)
 
     def take(self) -> int:
         if self._free:
@@ -76,20 +80,23 @@ class BucketRings:
         self.rows = RowAllocator()
         self.chunks: list[NDArray[np.void]] = []
         """Each (CHUNK_ROWS, slots) of BUCKET."""
+        self._pages: list[PrivatePages] = []
         self._whole: list[Buckets] = []
         self._laps: list[NDArray[np.uint32]] = []
         self._seqs: list[NDArray[np.int64]] = []
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the rows that were ever in use."""
-        return self.rows.high_water * self.slots * BUCKET.itemsize
+        """Bytes of the rows that are in use."""
+        return self.rows.in_use * self.slots * BUCKET.itemsize
 
     def take_row(self) -> int:
-        """A row whose slots are all empty."""
+        """A row whose slots are all empty; rows that nobody took, and those given back, cost no memory."""
         row = self.rows.take()
         if row // CHUNK_ROWS == len(self.chunks):
-            flat = _zeros(CHUNK_ROWS * self.slots)
+            pages = PrivatePages(CHUNK_ROWS * self.slots, BUCKET)
+            flat = pages.flat
+            self._pages.append(pages)
             self.chunks.append(flat.reshape(CHUNK_ROWS, self.slots))
             self._whole.append(whole(flat))
             self._laps.append(flat["lap"])
@@ -97,7 +104,8 @@ class BucketRings:
         return row
 
     def give_back(self, row: int) -> None:
-        self.chunks[row // CHUNK_ROWS]["lap"][row % CHUNK_ROWS] = 0
+        first = row % CHUNK_ROWS * self.slots
+        self._pages[row // CHUNK_ROWS].clear(first, first + self.slots)
         self.rows.give_back(row)
 
     def parts_of(self, rows: NDArray[np.int64]) -> list[RowPart]:
@@ -124,11 +132,6 @@ class BucketRings:
             local = first + seconds.slot[selected]
             self._whole[chunk][local] = items[selected]
             self._laps[chunk][local] = seconds.lap[selected]
-
-
-def _zeros(buckets: int) -> Buckets:
-    """From the system itself: numpy asks it for pages of 2 MB, and the first row of a chunk would take fifty rows'."""
-    return np.frombuffer(mmap(-1, buckets * BUCKET.itemsize, MAP_PRIVATE | MAP_ANONYMOUS), BUCKET)
 
 
 def row_parts(rows: NDArray[np.int64], slots: int) -> list[ChunkPart]:

@@ -46,3 +46,16 @@ def test_a_kill_after_the_change_changes_nothing() -> None:
         plan = controller.restore([memory], [WIDE])
         again = feed_all(controller, read_again(plan, line.arrivals))
         assert as_bytes(again) == as_bytes(whole[index + 1 :]), f"killed after tick {whole[index].at_s}"
+
+
+def test_memory_of_windows_that_nobody_needs_any_more_is_given_back() -> None:
+    line = steady_line()
+    for at_s in range(END_S, END_S + 60):
+        if at_s == END_S:
+            line.add("policies", NARROW, received_s=at_s + 0.5)
+        line.samples([sample(at_s, running=6.0)])
+    widest, narrow = started(NARROW), started(NARROW)
+    feed_all(widest, steady_line().arrivals)
+    effects = feed_all(narrow, line.arrivals)
+    assert narrow.window_bytes < widest.window_bytes / 2
+    assert inflight(effects)[END_S + 50] == {6.0}

@@ -4,11 +4,13 @@ import tracemalloc
 from random import Random
 
 import numpy as np
+import pytest
 
 from records.enums import Source
 from records.histogram import Histogram
 from records.telemetry import RequestSample
 from streams.windows.columns import COUNT_FIELDS, GAUGE_FIELDS, SampleColumns
+from streams.windows.private_pages import PrivatePages
 from streams.windows.windows import SPAN_S, Windows
 
 BOUNDS = {"ttft_ms": 22, "tpot_ms": 19, "e2e_ms": 21, "queue_ms": 21}
@@ -79,3 +81,31 @@ def test_growing_copies_no_ring() -> None:
     more = RequestSample(endpoint="other", replica="one-more", at_s=1_700_000_000, source=Source.ENGINE)
     windows.add(SampleColumns.from_records([more], np.zeros(1)))
     assert windows.nbytes - before < 2 * SPAN_S * BYTES_MAX
+
+
+def test_memory_of_series_that_ended_is_given_back() -> None:
+    windows = Windows(SPAN_S)
+    fill(windows, [second_of_all(1_700_000_000)])
+    full = windows.nbytes
+    for endpoint in windows.endpoints[1:]:
+        windows.forget(endpoint)
+    assert windows.series == REPLICAS // 50 + 1
+    assert windows.nbytes < full / 20
+    windows.add(second_of_all(1_700_000_001))
+    heard = windows.grid("endpoint-7", 1_700_000_000, 1_700_000_002).heard
+    assert (heard == [False, True]).all(), "rows that were given back are empty"
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_private_pages_are_zeros_where_they_were_cleared(seed: int) -> None:
+    random = Random(seed)
+    size = random.randrange(1, 30_000)
+    pages = PrivatePages(size, np.uint16)
+    expected = np.zeros(size, np.uint16)
+    for _ in range(10):
+        first, end = sorted((random.randrange(size + 1), random.randrange(size + 1)))
+        for array in (pages.flat, expected):
+            array[:] = np.arange(size) % 65_000 + 1
+        pages.clear(first, end)
+        expected[first:end] = 0
+        assert (pages.flat == expected).all()
