@@ -33,9 +33,9 @@ def test_the_cut_of_polls_changes_nothing(seed: int) -> None:
         assert as_bytes(in_runs) == as_bytes(one_by_one)
 
 
-QUICK = (0, 1, 14, 15)
-"""In 14 an epoch's last second leaves the windows with the tick that is the last one committed; in 15 an endpoint's
-first tick is lost."""
+QUICK = (14, 15)
+"""As random as all others; in 14 an epoch's last second leaves the windows with the tick that is the last one
+committed, in 15 an endpoint's first tick is lost."""
 
 
 @pytest.mark.parametrize("seed", seeds(100, quick=QUICK))
