@@ -12,6 +12,7 @@ from aiokafka.errors import UnknownError
 from faust.types import TP
 
 from wire.kafka import close_consumer
+from wire.topic_places import learn_topics
 
 CLOSE_TIMEOUT_S = 3.0
 STEPS_BACK_S = (0.0, 10.0, 60.0, 600.0, 3600.0)
@@ -61,11 +62,11 @@ class LogOffsets:
         return {topic: len(cluster.partitions_for_topic(topic) or ()) for topic in topics}
 
     async def ends(self, tps: Collection[TP]) -> dict[TP, int]:
-        ends = await self._ask.end_offsets(_plain(tps)) if tps else {}
+        ends = await (await self._asked(tps)).end_offsets(_plain(tps)) if tps else {}
         return {TP(tp.topic, tp.partition): offset for tp, offset in ends.items()}
 
     async def bounds(self, tps: Collection[TP]) -> dict[TP, LogBounds]:
-        firsts = await self._ask.beginning_offsets(_plain(tps))
+        firsts = await (await self._asked(tps)).beginning_offsets(_plain(tps))
         ends = await self.ends(tps)
         return {tp: LogBounds(firsts[TopicPartition(tp.topic, tp.partition)], ends[tp]) for tp in tps}
 
@@ -90,7 +91,7 @@ class LogOffsets:
         return LogRecord((await self.bounds([tp]))[tp].first, at_s)
 
     async def _records_at(self, times_s: Mapping[TP, float]) -> dict[TP, LogRecord]:
-        found = await self._ask.offsets_for_times(
+        found = await (await self._asked(times_s)).offsets_for_times(
             {TopicPartition(tp.topic, tp.partition): max(0, int(at_s * 1000)) for tp, at_s in times_s.items()}
         )
         return {
@@ -98,6 +99,11 @@ class LogOffsets:
             for tp, at in found.items()
             if at is not None
         }
+
+    async def _asked(self, tps: Collection[TP]) -> AIOKafkaConsumer:
+        """The consumer, once it knows where these partitions are."""
+        await learn_topics(self._ask._client, {tp.topic for tp in tps})
+        return self._ask
 
     @property
     def _ask(self) -> AIOKafkaConsumer:

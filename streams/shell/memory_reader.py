@@ -16,6 +16,7 @@ from faust.types import TP
 
 from streams.shell.log_offsets import LogOffsets
 from wire.admission import AUTHORIZATION_ERRORS
+from wire.topic_places import learn_topics
 
 READ_TIMEOUT_S = 60.0
 POLL_TIMEOUT_MS = 50
@@ -71,6 +72,7 @@ class MemoryReader:
         try:
             async with asyncio.timeout(READ_TIMEOUT_S):
                 await consumer.start()
+                await learn_topics(consumer._client, topics)
                 ends = await self._offsets.ends([TP(tp.topic, tp.partition) for tp in tps])
                 return await _read_to_end(consumer, {tp: ends[TP(tp.topic, tp.partition)] for tp in tps})
         except TimeoutError as error:
