@@ -30,6 +30,9 @@ def make_signal(state: EndpointState, window: EndpointWindow, moment: TickMoment
     tick = state.due_tick
     stop_standing(state)
     reading = TickReading(state, window, tick, moment.offsets.get("telemetry.requests", 0))
+    if reading.blocks is not None and (kind := kinds.of(state, reading)) is not None:
+        # All at once: each field that is asked for by itself has the windows read anew.
+        reading.blocks.add_up(kind.names, reading.read)
     up = reading.window(state.policy.scale_up.window_seconds)
     down = reading.window(state.policy.scale_down.window_seconds)
     target = state.target
