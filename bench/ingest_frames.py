@@ -32,9 +32,13 @@ class Form:
 
 def run(*, short: bool) -> Result:
     """1,000 replicas in one partition, so that each second of them is two frames of 500. The long form has the same in
-    12 partitions, with smaller frames, and ten times as many replicas to so many ticks, in its context."""
-    lean = asyncio.run(_measure(Form(replicas=10, partitions=1, seconds=60 if short else 300, full=False)))
-    full = asyncio.run(_measure(Form(replicas=10, partitions=1, seconds=40 if short else 100, full=True)))
+    12 partitions, with smaller frames, and ten times as many replicas to so many ticks, in its context.
+
+    A worker's start takes as much CPU as 100,000 samples, and never the same: so many seconds hide that it was measured
+    by another worker.
+    """
+    lean = asyncio.run(_measure(Form(replicas=10, partitions=1, seconds=300 if short else 600, full=False)))
+    full = asyncio.run(_measure(Form(replicas=10, partitions=1, seconds=150 if short else 300, full=True)))
     others = [] if short else [asyncio.run(_measure(form)) for form in OTHERS]
     return Result(
         figures={
