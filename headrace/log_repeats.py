@@ -1,6 +1,7 @@
-"""Keeps libraries that repeat themselves from filling the log: one line of a kind in ten seconds, with a count."""
+"""Keeps whoever repeats himself from filling the log: one line of a kind in ten seconds, with a count."""
 
 import logging
+from collections.abc import Hashable
 from dataclasses import dataclass
 
 EVERY_S = 10.0
@@ -9,6 +10,8 @@ FORGOTTEN_S = 60.0
 KINDS_MAX = 256
 EXPECTED = ("GroupCoordinatorNotAvailableError",)
 """What a broker that has just started answers for a moment: told only if it goes on for EVERY_S."""
+_OF_THE_LINE = frozenset({"timestamp"})
+"""Fields of an event that say nothing of its kind."""
 
 
 @dataclass(slots=True)
@@ -16,6 +19,27 @@ class _Kind:
     told_s: float
     seen_s: float
     left_out: int = 0
+
+
+class _Kinds:
+    """What was told when."""
+
+    def __init__(self) -> None:
+        self._kinds: dict[Hashable, _Kind] = {}
+
+    def left_out(self, key: Hashable, now_s: float, *, is_expected: bool = False) -> int | None:
+        """How many of this kind were left out before this one; null if this one is to be left out, too."""
+        kind = self._kinds.get(key)
+        if kind is None or now_s - kind.seen_s > FORGOTTEN_S:
+            if len(self._kinds) >= KINDS_MAX:
+                self._kinds.clear()
+            kind = self._kinds[key] = _Kind(told_s=now_s if is_expected else now_s - EVERY_S, seen_s=now_s)
+        kind.seen_s = now_s
+        if now_s - kind.told_s < EVERY_S:
+            kind.left_out += 1
+            return None
+        found, kind.told_s, kind.left_out = kind.left_out, now_s, 0
+        return found
 
 
 class RepeatsFilter(logging.Filter):
@@ -27,27 +51,33 @@ class RepeatsFilter(logging.Filter):
 
     def __init__(self, name: str) -> None:
         super().__init__(name)
-        self._kinds: dict[tuple[str, int, str, bool], _Kind] = {}
+        self._kinds = _Kinds()
 
     def filter(self, record: logging.LogRecord) -> bool:
         if not super().filter(record):
             return True
         is_expected = any(word in record.getMessage() for word in EXPECTED)
-        kind = self._kind((record.name, record.levelno, str(record.msg), is_expected), record.created)
-        if record.created - kind.told_s < EVERY_S:
-            kind.left_out += 1
-            return False
-        if kind.left_out:
-            record.repeated = kind.left_out
-        kind.told_s, kind.left_out = record.created, 0
-        return True
+        key = (record.name, record.levelno, str(record.msg), is_expected)
+        left_out = self._kinds.left_out(key, record.created, is_expected=is_expected)
+        if left_out:
+            record.repeated = left_out
+        return left_out is not None
 
-    def _kind(self, key: tuple[str, int, str, bool], now_s: float) -> _Kind:
-        kind = self._kinds.get(key)
-        if kind is None or now_s - kind.seen_s > FORGOTTEN_S:
-            if len(self._kinds) >= KINDS_MAX:
-                self._kinds.clear()
-            is_expected = key[-1]
-            kind = self._kinds[key] = _Kind(told_s=now_s if is_expected else now_s - EVERY_S, seen_s=now_s)
-        kind.seen_s = now_s
-        return kind
+
+class SameEventsFilter(logging.Filter):
+    """For a handler: of structlog's warnings and errors it lets through one of the same event and fields in EVERY_S
+    seconds, with `repeated` as above: whatever tries again twice a second says the same each time."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._kinds = _Kinds()
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        event: object = record.msg
+        if not isinstance(event, dict) or record.levelno < logging.WARNING:
+            return True
+        said = repr(sorted((name, repr(value)) for name, value in event.items() if name not in _OF_THE_LINE))
+        left_out = self._kinds.left_out((record.name, record.levelno, said), record.created)
+        if left_out:
+            event["repeated"] = left_out
+        return left_out is not None

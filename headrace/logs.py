@@ -7,7 +7,7 @@ import structlog
 from structlog.typing import Processor
 
 from headrace.bad_requests import SERVER, BadRequestsFilter
-from headrace.log_repeats import RepeatsFilter
+from headrace.log_repeats import RepeatsFilter, SameEventsFilter
 from headrace.settings import ProcessSettings
 
 _QUIET = {
@@ -52,6 +52,7 @@ def configure_logs(settings: ProcessSettings, process: str) -> None:
     if level > logging.DEBUG:
         for name in _REPEATING:
             handler.addFilter(RepeatsFilter(name))
+        handler.addFilter(SameEventsFilter())
     logging.basicConfig(handlers=[handler], level=level, force=True)
     for name, quiet in _QUIET.items():
         logging.getLogger(name).setLevel(level if level == logging.DEBUG else max(level, quiet))

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from headrace.log_repeats import EVERY_S, FORGOTTEN_S, RepeatsFilter
+from headrace.log_repeats import EVERY_S, FORGOTTEN_S, RepeatsFilter, SameEventsFilter
 
 REFUSED = "Unable connect to node with id %s: %s"
 NO_COORDINATOR = ("Group Coordinator Request failed: %s", "[Error 15] GroupCoordinatorNotAvailableError")
@@ -50,8 +50,23 @@ def test_a_coordinator_that_is_not_there_yet_is_told_only_if_it_stays_away() -> 
     assert told(filtered, EVERY_S, *NO_COORDINATOR) == 1
 
 
+def test_of_the_same_event_one_in_a_period_with_a_count() -> None:
+    filtered = SameEventsFilter()
+
+    def said(at_s: float, **fields: object) -> object:
+        event = {"event": "brokers_unreachable", "timestamp": str(at_s), **fields}
+        record = logging.LogRecord("sinks", logging.WARNING, "", 0, event, (), None)
+        record.created = at_s
+        return event.get("repeated", 0) if filtered.filter(record) else None
+
+    found = [said(half / 2, topic="signals") for half in range(50)]
+    assert [(half, count) for half, count in enumerate(found) if count is not None] == [(0, 0), (20, 19), (40, 19)]
+    assert said(25.0, topic="forecasts") == 0
+
+
 PROGRAM = """
 import logging
+import structlog
 from headrace.logs import configure_logs
 from headrace.settings import ProcessSettings
 class Example(ProcessSettings):
@@ -59,6 +74,9 @@ class Example(ProcessSettings):
 configure_logs(Example(log_level="{level}", log_format="json"), "example")
 for number in range(50):
     logging.getLogger("aiokafka.consumer").warning("Failed fetch from %s", number)
+for number in range(50):
+    structlog.get_logger("sinks").warning("brokers_unreachable", topic=f"t{{number % 2}}", error="refused")
+    structlog.get_logger("sinks").info("written", rows=1)
 logging.getLogger("mode.timers").warning("Timer %s is overlapping", "x")
 from streams.shell.faust_app import HeadraceApp, SilentProducer
 from streams.shell.batching_consumer import BatchingConsumer, ConsumerThread
@@ -67,11 +85,18 @@ for service in (HeadraceApp, SilentProducer, BatchingConsumer, ConsumerThread):
 """
 
 
-@pytest.mark.parametrize(("level", "fetches", "timers"), [("info", 1, 0), ("debug", 50, 1)])
-def test_a_process_leaves_repeats_out_unless_asked_for_all(level: str, fetches: int, timers: int) -> None:
+@pytest.mark.parametrize(
+    ("level", "fetches", "unreachable", "timers"), [("info", 1, ["t0", "t1"], 0), ("debug", 50, ["t0", "t1"] * 25, 1)]
+)
+def test_a_process_leaves_repeats_out_unless_asked_for_all(
+    level: str, fetches: int, unreachable: list[str], timers: int
+) -> None:
     done = subprocess.run(
         [sys.executable, "-c", PROGRAM.format(level=level)], capture_output=True, text=True, check=True
     )
-    events = [line["event"] for line in map(json.loads, done.stderr.splitlines())]
+    lines = [json.loads(line) for line in done.stderr.splitlines()]
+    events = [line["event"] for line in lines]
+    assert [line["topic"] for line in lines if line["event"] == "brokers_unreachable"] == unreachable
+    assert events.count("written") == 50, "what is no warning is told each time"
     assert len([event for event in events if event.startswith("Failed fetch")]) == fetches
     assert len([event for event in events if event.startswith("Timer")]) == timers
