@@ -107,6 +107,10 @@ class BatchingConsumer(driver.Consumer):
     def _new_consumer_thread(self) -> ConsumerThread:
         return ConsumerThread(self, loop=self.loop, beacon=self.beacon)
 
+    async def verify_all_partitions_active(self) -> None:
+        """Faust would call a partition stuck whose offsets it did not commit: they are its owner's, and the worker's
+        watchdog looks at progress."""
+
     @property
     def _reader(self) -> ConsumerThread:
         return cast(ConsumerThread, self._thread)

@@ -1,7 +1,7 @@
 """Fails when a method that the shell overrides, or relies on inside, is another than the one it was written against.
 
 Then read the new one beside streams/shell (batching_consumer, consumer_thread, fetch_times, fetch_waits, fetched,
-faust_app, record_batches, transactions), renew the digest.
+faust_app, record_batches, transactions) and wire/first_metadata, renew the digest.
 """
 
 import hashlib
@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from aiokafka.client import AIOKafkaClient
 from aiokafka.consumer.fetcher import Fetcher, FetchError, FetchResult, PartitionRecords
 from aiokafka.consumer.subscription_state import TopicPartitionState
 from aiokafka.producer.message_accumulator import BatchBuilder, MessageAccumulator, MessageBatch
@@ -78,6 +79,8 @@ PINNED: dict[Callable[..., Any], str] = {
     AIOKafkaProducer.create_batch: "c4efda4bb7a09741",
     AIOKafkaProducer.send_batch: "bf42b0f0c5c0646d",
     AIOKafkaProducer.partitions_for: "0d526b6cfcfdfc00",
+    BaseConsumer.verify_all_partitions_active: "4e0e46f5c297305d",
+    AIOKafkaClient.bootstrap: "198943b004e55849",
 }
 
 
