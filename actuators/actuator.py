@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from aiokafka import TopicPartition
 
+from actuators import metrics
 from actuators.carrier import CarrierOptions
 from actuators.decision_reader import DecisionReader
 from actuators.fault_points import FaultPoints, NoFaults
@@ -83,6 +84,7 @@ class Actuator:
         or it does not help to ask again. Nothing is lost by any of them.
         """
         options, names = self._options, self._options.names
+        metrics.begin_at_zero((DECISIONS, OUTCOMES))
         counts = await self._partition_counts()
         ends = LogEnds(options.access)
         writer = OutcomeWriter(options.access, names.real(OUTCOMES), counts[OUTCOMES], options.timestamp_s)

@@ -1,6 +1,10 @@
 """What an actuator counts; exposed by whoever owns the process."""
 
+from collections.abc import Iterable
+
 from opentelemetry.metrics import get_meter
+
+from records.enums import OutcomeResult
 
 _meter = get_meter("headrace.actuators")
 
@@ -34,3 +38,13 @@ broken_chains = _meter.create_counter(
 open_decisions = _meter.create_gauge(
     "headrace_actuator_open_decisions", description="Decisions read that have no outcome yet"
 )
+
+
+def begin_at_zero(topics: Iterable[str]) -> None:
+    """A counter that is not there before its first event hides it from `increase()`; `topics` are those read."""
+    for counter in (conflicts, retries, misplaced, broken_chains):
+        counter.add(0)
+    for result in OutcomeResult:
+        outcomes.add(0, {"result": result.value})
+    for topic in topics:
+        undecodable.add(0, {"topic": topic})

@@ -1,5 +1,7 @@
 """What a sink counts, once a flush or a poll; exposed by whoever owns the process."""
 
+from collections.abc import Iterable
+
 from opentelemetry.metrics import get_meter
 
 _meter = get_meter("headrace.sinks")
@@ -22,3 +24,12 @@ lag_offsets = _meter.create_gauge(
 buffered_bytes = _meter.create_gauge(
     "headrace_sink_buffered_bytes", unit="By", description="Bytes read and not committed yet"
 )
+
+
+def begin_at_zero(tables: Iterable[str], topics: Iterable[str]) -> None:
+    """A counter that is not there before its first event hides that event from `increase()`."""
+    for table in tables:
+        for counter in (rows, commits, retries):
+            counter.add(0, {"table": table})
+    for topic in topics:
+        lost_offsets.add(0, {"topic": topic})

@@ -112,6 +112,7 @@ class DeltaSink:
         Raises StorageError, SourceError, StuckError, and aiokafka's KafkaError where no broker answers at the start.
         Nothing is lost by any of them: another run goes on from the tables.
         """
+        metrics.begin_at_zero([table.spec.name for table in self._tables], self._topics)
         try:
             await asyncio.to_thread(self._ensure_tables)
             async with self._ids:
@@ -121,8 +122,12 @@ class DeltaSink:
             self._give_up.set()
             await asyncio.to_thread(self._threads.shutdown, cancel_futures=True)
 
+    @property
+    def _tables(self) -> tuple[AppendTable, ...]:
+        return (self._dead_letters, *(topic.writer.table for topic in self._topics.values()))
+
     def _ensure_tables(self) -> None:
-        for table in (self._dead_letters, *(topic.writer.table for topic in self._topics.values())):
+        for table in self._tables:
             table.ensure()
 
     async def _check_topics(self) -> None:

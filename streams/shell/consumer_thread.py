@@ -44,6 +44,7 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):
     mundane_level = "debug"
 
     def _create_worker_consumer(self, transport: Any) -> AIOKafkaConsumer:
+        _commit_failures.add(0)
         self._assignor = self.app.assignor
         open_consumer = cast(Owner, self.consumer).open_consumer
         return open_consumer(self._assignor)

@@ -7,7 +7,10 @@ from dataclasses import dataclass
 from opentelemetry import metrics
 from opentelemetry.metrics import CallbackOptions, Histogram, Observation
 
+from records.enums import BadInput
 from records.outcomes import DeadLetter
+from streams.endpoints.effects import Count
+from streams.shell.inputs import INPUT_TOPICS
 
 _SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0)
 """Bounds for durations; OpenTelemetry's own are made for milliseconds."""
@@ -48,6 +51,7 @@ class WorkerMetrics:
             "headrace_partitions_fenced", description="given up because another worker has taken them over"
         )
         self.failed = self._meter.create_counter("headrace_partitions_failed", description="and were taken over anew")
+        self._begin_at_zero()
         self._transaction_s = self._seconds(
             "headrace_transaction_seconds", "from the begin of a transaction to its commit"
         )
@@ -60,6 +64,18 @@ class WorkerMetrics:
         self.rebuild_s = self._seconds(
             "headrace_rebuild_duration", "from taking a partition over until its windows are rebuilt"
         )
+
+    def _begin_at_zero(self) -> None:
+        """A counter that is not there before its first event hides that event from `increase()`."""
+        for counter in (self.samples, self.ticks, self.fenced, self.failed):
+            counter.add(0)
+        for kind in Count:
+            self.left_out.add(0, {"kind": kind.value})
+        for topic in INPUT_TOPICS:
+            for counter in (self.messages, self.skipped):
+                counter.add(0, {"topic": topic})
+            for reason in BadInput:
+                self.undecodable.add(0, {"topic": topic, "reason": reason.value})
 
     def _seconds(self, name: str, description: str) -> Histogram:
         return self._meter.create_histogram(

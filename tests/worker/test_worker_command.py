@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import re
 import subprocess
 import sys
 import urllib.request
@@ -40,6 +41,18 @@ WORKING_METRICS = {
     "headrace_transaction_seconds_bucket",
     "headrace_rebuild_duration_seconds_bucket",
 }
+
+COUNTED_FROM_ZERO = (
+    'headrace_messages_skipped_total{topic="telemetry.requests"} 0.0',
+    'headrace_undecodable_total{reason="malformed",topic="telemetry.requests"} 0.0',
+    'headrace_rows_left_out_total{kind="late"} 0.0',
+    "headrace_ticks_written_total 0.0",
+    "headrace_partitions_fenced_total 0.0",
+    "headrace_partitions_failed_total 0.0",
+    "headrace_offset_commit_failures_total 0.0",
+)
+"""A counter that comes with its first event hides that event from `increase()`."""
+TICKED = re.compile(r"^headrace_ticks_written_total [1-9]", re.MULTILINE)
 
 
 class Command:
@@ -92,6 +105,8 @@ async def test_live_worker_decides_is_ready_and_small(pipeline: Pipeline, tmp_pa
         mapped = {Path(mapping.path).parts for mapping in psutil.Process(command.process.pid).memory_maps()}
         assert not [parts for parts in mapped if set(HEAVY) & set(parts)]
         assert psutil.Process(command.process.pid).memory_info().rss / 2**20 < IDLE_MB_MAX
+        at_first = (await command.until("metrics", bool)).splitlines()
+        assert [line for line in COUNTED_FROM_ZERO if line not in at_first] == []
 
         now_s = int(clock.now_s())
         await pipeline.send([policy("live")], stamped_s=now_s - 20)
@@ -103,7 +118,7 @@ async def test_live_worker_decides_is_ready_and_small(pipeline: Pipeline, tmp_pa
         assert ticks == list(range(ticks[0], ticks[-1] + 1, 5))
         assert decisions[0].candidates[0].observed is not None
         assert decisions[-1].action is ScalingAction.HOLD
-        text = await command.until("metrics", lambda text: "headrace_ticks_written_total" in text)
+        text = await command.until("metrics", lambda text: re.search(TICKED, text) is not None)
         assert "headrace_partitions_by_state{" in text
         # Each metric that a worker in good health has something to tell of; one sample of each, with its labels.
         told = {line.split(" ")[0].split("{")[0] for line in text.splitlines() if not line.startswith("#")}
