@@ -13,7 +13,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from bench.registry import BENCHES, Result
+from bench.registry import BENCHES, Goal, Result
 
 TABLE_BEGIN = "<!-- bench table -->"
 TABLE_END = "<!-- end of bench table -->"
@@ -39,17 +39,19 @@ def run_one(name: str, *, short: bool) -> dict[str, Any]:
     return {"bench": name, "figures": figures, "context": context}
 
 
+def _said_of(goal: Goal | None, value: float) -> str:
+    return "" if goal is None else ("yes" if goal.is_met(value) else "NO")
+
+
 def show(outcome: Mapping[str, Any], console: Console) -> None:
     table = Table("figure", "value", "goal", "met", title=f"{outcome['bench']}: {BENCHES[outcome['bench']].about}")
     for key, value in outcome["figures"].items():
         goal = BENCHES[outcome["bench"]].goals.get(key)
-        table.add_row(
-            key, f"{value:,.6g}", str(goal or ""), "" if goal is None else ("yes" if goal.is_met(value) else "NO")
-        )
+        table.add_row(key, f"{value:,.6g}", str(goal or ""), _said_of(goal, value))
     console.print(table)
 
 
-HEAD = ["| bench | figure | value | goal | command |", "|---|---|---|---|---|"]
+HEAD = ["| bench | figure | value | goal | met | command |", "|---|---|---|---|---|---|"]
 
 
 def as_rows(outcome: Mapping[str, Any]) -> list[str]:
@@ -57,7 +59,7 @@ def as_rows(outcome: Mapping[str, Any]) -> list[str]:
     name, command = outcome["bench"], outcome["context"]["command"]
     goals = BENCHES[name].goals
     return [
-        f"| {name} | {key} | {value:,.6g} | {goals.get(key, '')} | `{command}` |"
+        f"| {name} | {key} | {value:,.6g} | {goals.get(key, '')} | {_said_of(goals.get(key), value)} | `{command}` |"
         for key, value in outcome["figures"].items()
     ]
 

@@ -1,15 +1,34 @@
 """Tells in logs and at /readyz whether records get through to Kafka."""
 
 import asyncio
+from collections.abc import Callable
 
 import structlog
 
+from headrace.clock import monotonic_s
 from headrace.health import Health
-from wire.producer import TelemetryProducer
+from headrace.kafka_reach import SILENCE_MAX_S
+from wire.producer import ProducerCounts, TelemetryProducer
 
 WATCH_S = 0.5
 
 log = structlog.get_logger("headrace.producer")
+
+
+class Deliveries:
+    """Tells whether what waits is acknowledged: a producer tries for minutes before it calls that an error."""
+
+    def __init__(self, monotonic_s: Callable[[], float]) -> None:
+        self._monotonic_s = monotonic_s
+        self._sent = 0
+        self._moved_s = monotonic_s()
+
+    def why_not(self, counts: ProducerCounts) -> str | None:
+        """Null as long as records are acknowledged, or none wait."""
+        if counts.sent != self._sent or not counts.waiting:
+            self._sent, self._moved_s = counts.sent, self._monotonic_s()
+        is_silent = self._monotonic_s() - self._moved_s > SILENCE_MAX_S
+        return f"nothing was acknowledged for more than {SILENCE_MAX_S:g} s" if is_silent else None
 
 
 async def watch_producer(health: Health, producer: TelemetryProducer) -> None:
@@ -19,9 +38,10 @@ async def watch_producer(health: Health, producer: TelemetryProducer) -> None:
     """
     said = None
     is_dropping = False
+    deliveries = Deliveries(monotonic_s)
     while True:
         error = producer.last_error
-        trouble = None if error is None else f"{type(error).__name__}: {error}"
+        trouble = deliveries.why_not(producer.counts) if error is None else f"{type(error).__name__}: {error}"
         if trouble is not None:
             health.expect("kafka", trouble)
         elif producer.counts.sent:

@@ -1,5 +1,6 @@
 """`headrace topics acls`: what each process has to be allowed, as commands of Kafka's own `kafka-acls`."""
 
+import re
 import shlex
 from typing import Annotated, ClassVar
 
@@ -21,6 +22,10 @@ class AclPlace(ClusterSettings):
     section: ClassVar[str] = "kafka"
 
     bootstrap: Annotated[str, ADDRESSES] = Field("127.0.0.1:9092", description="Kafka's address, for the commands.")
+
+
+PROCESS = "{process}"
+"""Stands in a principal for the name of each process."""
 
 
 class AclSettings(AclPlace):
@@ -49,7 +54,10 @@ class AclSettings(AclPlace):
     @check("principal")
     def _is_principal(self) -> list[str]:
         kind, _, name = self.principal.partition(":")
-        return [] if kind and name else [f"--principal: {self.principal!r}, allowed: KIND:NAME, such as User:NAME"]
+        if not kind or not name:
+            return [f"--principal: {self.principal!r}, allowed: KIND:NAME, such as User:NAME"]
+        unknown = sorted(set(re.findall(r"\{[^}]*\}", name)) - {PROCESS})
+        return [f"--principal: {word}, allowed: {PROCESS}" for word in unknown]
 
 
 def print_acls(settings: AclSettings) -> ExitCode:
@@ -67,7 +75,7 @@ def print_acls(settings: AclSettings) -> ExitCode:
     names = settings.topic_names
     for role in Role:
         if role.value in (settings.process or ROLES):
-            principal = settings.principal.replace("{process}", role.value)
+            principal = settings.principal.replace(PROCESS, role.value)
             for line in acl_commands(principal, rights_of(role, names, groups), tool):
                 typer.echo(line)
     return ExitCode.OK
