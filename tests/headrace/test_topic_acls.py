@@ -17,10 +17,10 @@ from headrace.commands.topic_acls import AclSettings
 )
 def test_a_principal_that_names_nobody_is_refused(principal: str, said: str) -> None:
     with pytest.raises(ValidationError) as refused:
-        AclSettings(principal=principal)
+        AclSettings.model_validate({"principal": principal})
     assert said in str(refused.value)
 
 
 @pytest.mark.parametrize("principal", ["User:CN={process}", "User:headrace", "User:{process}-{process}"])
 def test_a_principal_may_have_the_name_of_the_process(principal: str) -> None:
-    assert AclSettings(principal=principal).principal == principal
+    assert AclSettings.model_validate({"principal": principal}).principal == principal
