@@ -35,7 +35,7 @@ def test_the_table_is_renewed_between_its_markers(tmp_path: Path) -> None:
     text = file.read_text()
     assert text.startswith("before\n")
     assert text.endswith("\nafter\n")
-    assert text.count("| memory | idle_mb | 12.5 | ≤ 250 | `python -m bench memory --json` |") == 1
+    assert text.count("| memory | idle_mb | 12.5 | ≤ 250 | yes | `python -m bench memory --json` |") == 1
     assert "old" not in text
     other = {"bench": "windows", "figures": {"samples_per_s": 5e6}, "context": {"command": "python -m bench windows"}}
     command.write_table(file, [other])
