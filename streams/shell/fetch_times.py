@@ -1,43 +1,37 @@
 """When the newest fetch of each partition was asked for: what it tells of the log's end holds for that moment.
 
 aiokafka notes when it took the answer. In a process that stood still, or had no processor, an answer waits in its
-socket for seconds, and what was written meanwhile is not in it. Written against a pinned release, see
-tests/worker/test_faust_pin.py.
+socket for seconds, and what was written meanwhile is not in it.
 """
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 from aiokafka import TopicPartition
 from aiokafka.consumer.fetcher import Fetcher
 from faust.types import TP
 
+from streams.shell.fetch_watch import FetchWatch
 
-class FetchTimes:
-    """Follows the fetchers that it is told to `watch`; `clock` gives UNIX seconds."""
+
+class FetchTimes(FetchWatch):
+    """`clock` gives UNIX seconds."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
+        super().__init__()
         self._clock = clock
-        self._watched: Fetcher | None = None
         self._asked_s: dict[TopicPartition, float] = {}
 
-    def watch(self, fetcher: Fetcher) -> None:
-        """From its next fetch on; a second call for the same one does nothing."""
-        if self._watched is fetcher:
-            return
-        self._watched = fetcher
-        fetch = fetcher._proc_fetch_request
-
-        async def fetch_and_note(assignment: Any, node_id: Any, request: Any) -> Any:
-            asked_s, before = self._clock(), _answers(assignment, request)
-            try:
-                return await fetch(assignment, node_id, request)
-            finally:
-                self._asked_s |= {
-                    tp: asked_s for tp, answer in _answers(assignment, request).items() if answer != before[tp]
-                }
-
-        fetcher._proc_fetch_request = fetch_and_note
+    async def _around(
+        self, fetcher: Fetcher, assignment: Any, request: Any, fetch: Callable[[], Awaitable[Any]]
+    ) -> Any:
+        asked_s, before = self._clock(), _answers(assignment, request)
+        try:
+            return await fetch()
+        finally:
+            self._asked_s |= {
+                tp: asked_s for tp, answer in _answers(assignment, request).items() if answer != before[tp]
+            }
 
     def asked_s(self, tp: TP) -> float | None:
         """When the newest fetch that was answered was sent; null before the first."""

@@ -1,7 +1,7 @@
 """Fails when a method that the shell overrides, or relies on inside, is another than the one it was written against.
 
-Then read the new one beside streams/shell (batching_consumer, consumer_thread, fetch_times, fetch_waits, fetched,
-faust_app, record_batches, transactions) and wire/first_metadata, renew the digest.
+Then read the new one beside streams/shell (batching_consumer, consumer_thread, fetch_times, fetch_waits, fetch_watch,
+fetched, faust_app, record_batches, transactions) and wire/first_metadata, renew the digest.
 """
 
 import hashlib
