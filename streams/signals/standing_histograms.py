@@ -9,6 +9,7 @@ from streams.signals.standing_windows import StandingWindows
 from streams.windows.grid import Grid
 from streams.windows.histograms import EMPTY, MergedHistogram
 from streams.windows.plain import HeardSeconds
+from streams.windows.stretch import starts_of
 
 
 class StandingHistograms:
@@ -31,7 +32,7 @@ class StandingHistograms:
         """Move those that have blocks on to the tick."""
         members, span = windows.members, range(self._tick - TICK_S, self._tick)
         rows = np.flatnonzero(np.repeat(following, members.replicas))
-        starts = np.concatenate(([0], np.cumsum(members.replicas[following])[:-1]))
+        starts = starts_of(members.replicas[following])
         seconds = HeardSeconds(span, windows.newest_heard[rows])
         newest = members.kind.requests.plain_reader.merged(E2E, members.rows[rows], starts, seconds)
         for index, merged in zip(np.flatnonzero(following).tolist(), newest, strict=True):

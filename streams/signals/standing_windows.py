@@ -21,6 +21,7 @@ from streams.endpoints.matrices import matrix_of
 from streams.endpoints.standing import Kind, Standing
 from streams.endpoints.ticks import TICK_S
 from streams.windows.plain import PlainSeconds
+from streams.windows.stretch import starts_of
 
 Matrix = NDArray[np.float64]
 Mask = NDArray[np.bool_]
@@ -39,7 +40,7 @@ class Members:
         self.kind, self.states, self.standings = kind, states, standings
         self.rows: Ints = np.concatenate([standing.series.rows for standing in standings])
         self.replicas = np.array([len(standing.series.rows) for standing in standings], np.int64)
-        self.starts = np.concatenate(([0], np.cumsum(self.replicas)[:-1]))
+        self.starts = starts_of(self.replicas)
         ends = np.cumsum(self.replicas).tolist()
         self.slices = [slice(start, end) for start, end in zip([0, *ends[:-1]], ends, strict=True)]
 

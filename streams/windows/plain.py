@@ -14,7 +14,7 @@ from streams.windows.histogram_totals import StoredHistograms, merged_blocks
 from streams.windows.histograms import MergedHistogram
 from streams.windows.rings import UNKNOWN_COUNT, BucketRings
 from streams.windows.series import Endpoint, SeriesTable
-from streams.windows.stretch import Mask, Matrix, Rows, Stretch
+from streams.windows.stretch import Mask, Matrix, Rows, Stretch, starts_of
 from streams.windows.waiting import WaitingSamples
 
 STREAMED_INDEX = FIELD_INDEX[STREAMED_FIELD]
@@ -88,7 +88,7 @@ class PlainReader:
         for code in np.unique(of_endpoint[alike]).tolist():
             chosen = alike & (of_endpoint == code)
             series = np.flatnonzero(np.repeat(chosen, sizes))
-            begins = np.concatenate(([0], np.cumsum(sizes[chosen])[:-1]))
+            begins = starts_of(sizes[chosen])
             pool, bounds = self.histograms.pools[code >> 32], self.histograms.bounds[code & 0xFFFFFFFF]
             stored = StoredHistograms(bounds, *pool.read(rings.ring_row[rows[series]].astype(np.int64), seconds.span))
             counted = stored.present & seconds.heard[series]

@@ -48,3 +48,8 @@ def compact(indices: Rows) -> Rows | slice:
     if len(indices) and indices[-1] - indices[0] == len(indices) - 1 and (np.diff(indices) == 1).all():
         return slice(int(indices[0]), int(indices[-1]) + 1)
     return indices
+
+
+def starts_of(sizes: Rows) -> Rows:
+    """Where each of groups that follow one another begins, by their `sizes` (n,)."""
+    return np.concatenate((np.zeros(1, np.int64), np.cumsum(sizes)[:-1]))
