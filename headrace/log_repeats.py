@@ -10,8 +10,6 @@ FORGOTTEN_S = 60.0
 KINDS_MAX = 256
 EXPECTED = ("GroupCoordinatorNotAvailableError",)
 """What a broker that has just started answers for a moment: told only if it goes on for EVERY_S."""
-_OF_THE_LINE = frozenset({"timestamp"})
-"""Fields of an event that say nothing of its kind."""
 
 
 @dataclass(slots=True)
@@ -76,7 +74,7 @@ class SameEventsFilter(logging.Filter):
         event: object = record.msg
         if not isinstance(event, dict) or record.levelno < logging.WARNING:
             return True
-        said = repr(sorted((name, repr(value)) for name, value in event.items() if name not in _OF_THE_LINE))
+        said = frozenset((name, repr(value)) for name, value in event.items() if name != "timestamp")
         left_out = self._kinds.left_out((record.name, record.levelno, said), record.created)
         if left_out:
             event["repeated"] = left_out
