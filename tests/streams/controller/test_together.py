@@ -59,7 +59,7 @@ def test_endpoints_whose_targets_differ_are_read_together(monkeypatch: pytest.Mo
     of = Kinds.of
 
     def noted(known: Kinds, *rest: object) -> Kind | None:
-        found = of(known, *rest)  # type: ignore[arg-type]
+        found = of(known, *rest)  # type: ignore[arg-type]  # passed on as they came
         kinds.add(found)
         return found
 
