@@ -8,15 +8,14 @@ from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
 import typer
-from pydantic import SecretStr
 from pydantic.fields import FieldInfo
 
 from headrace.exit_codes import ExitCode, explain
 from headrace.flag_names import POSITIONAL, flag_of, is_positional
-from headrace.setting_ranges import allowed_text, without_none
+from headrace.setting_ranges import allowed_text, is_secret, without_none
 from headrace.settings import CONFIG_VARIABLE, Settings, load
 
-__all__ = ["POSITIONAL", "new_app", "settings_command", "unwrapped"]
+__all__ = ["POSITIONAL", "models_of", "new_app", "settings_command", "unwrapped"]
 
 M = TypeVar("M", bound=Settings)
 
@@ -49,14 +48,22 @@ def settings_command(
             raise typer.Exit(ExitCode.OK if code is None else code)
 
         own_first = sorted(model.model_fields.items(), key=lambda item: model.__mro__.index(model.home_of(item[0])))
-        parameters = [_parameter(model, field, info) for field, info in own_first if not _is_secret(info)]
+        parameters = [_parameter(model, field, info) for field, info in own_first if not is_secret(info)]
         run.__signature__ = inspect.Signature([_CONFIG, *parameters])  # type: ignore[attr-defined]  # read by Typer
         run.__annotations__ = {parameter.name: parameter.annotation for parameter in [_CONFIG, *parameters]}
         run.__doc__ = unwrapped(function.__doc__ or "")
+        run.settings_model = model  # type: ignore[attr-defined]  # read by models_of
         app.command(name, epilog=explain({ExitCode.OK, ExitCode.USAGE, *exits}))(run)
         return function
 
     return register
+
+
+def models_of(app: typer.Typer) -> dict[str, type[Settings]]:
+    """The settings of an application's commands, by the command's name; a single command's is empty."""
+    callbacks = {info.name: info.callback for info in app.registered_commands}
+    is_group = len(callbacks) > 1 or app.registered_callback is not None
+    return {(name or "") if is_group else "": callback.settings_model for name, callback in callbacks.items()}  # type: ignore[union-attr]  # set by settings_command
 
 
 def unwrapped(text: str) -> str:
@@ -123,7 +130,3 @@ def _panel(model: type[Settings], name: str) -> str:
     section = model.section_of(name)
     variable = model.variable_of(name).removesuffix(name.upper())
     return rf"{section} (or {variable}*, or \[{section}] in the file)"
-
-
-def _is_secret(info: FieldInfo) -> bool:
-    return without_none(info.annotation) is SecretStr

@@ -16,6 +16,7 @@ from headrace.health import Health, HealthServer
 from headrace.logs import configure_logs
 from headrace.settings import ProcessSettings
 from headrace.telemetry import Metrics
+from headrace.variables import unread
 
 log = structlog.get_logger("headrace.process")
 
@@ -43,6 +44,8 @@ def run_process(name: str, settings: S, main: Main[S]) -> ExitCode:
     becomes its message on stderr, any other exception a logged traceback and BUG.
     """
     configure_logs(settings, name)
+    if strange := unread(os.environ):
+        log.warning("unread_variables", names=strange)
     try:
         clock = Clock.from_environment()
         with asyncio.Runner() as runner:

@@ -38,6 +38,11 @@ def without_none(annotation: Any) -> Any:
     return annotation
 
 
+def is_secret(field: FieldInfo) -> bool:
+    """Whether its value must not be shown, nor stand on a command line."""
+    return without_none(field.annotation) is SecretStr
+
+
 def _length_text(metadata: list[Any]) -> str:
     """For example `text of 1 to 200 characters`; empty where any length will do."""
     low, high = 0, 0

@@ -24,12 +24,12 @@ from headrace.kafka_address import ADDRESSES
 from headrace.nearest import did_you_mean
 from headrace.secret_files import secret_file_problems, secret_of
 from headrace.setting_checks import check, contradictions, without
-from headrace.setting_ranges import allowed_text
+from headrace.setting_ranges import allowed_text, is_secret
+from headrace.variables import PREFIX, misspelt
 from wire.kafka import KafkaAccess, sasl_problems, tls_problems
 from wire.topics import TopicNames
 from wire.web_logins import without_logins
 
-PREFIX = "HEADRACE_"
 CONFIG_VARIABLE = "HEADRACE_CONFIG"
 SHARED_SECTIONS = ("kafka", "process", "tables")
 
@@ -75,7 +75,7 @@ class Settings(pydantic.BaseModel):
     def variable_of(cls, field: str) -> str:
         """The environment variable of a field."""
         section = cls.section_of(field)
-        return f"{PREFIX}{field}".upper() if section in SHARED_SECTIONS else f"{PREFIX}{section}_{field}".upper()
+        return PREFIX + (field if section in SHARED_SECTIONS else f"{section}_{field}").rstrip("_").upper()
 
 
 class ClusterSettings(Settings):
@@ -211,6 +211,7 @@ def load(
     """
     path = config or (Path(environment[CONFIG_VARIABLE]) if environment.get(CONFIG_VARIABLE) else None)
     given, problems = _from_file(model, path) if path else ({}, [])
+    problems += misspelt(environment, map(model.variable_of, model.model_fields))
     for name in model.model_fields:
         variable = model.variable_of(name)
         if environment.get(variable):
@@ -247,18 +248,18 @@ def _from_file(model: type[Settings], path: Path) -> tuple[dict[str, Given], lis
         tables = tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise CannotRunError(f"{path}: cannot be read as TOML: {error}") from error
-    fields = {name: model.section_of(name) for name in model.model_fields}
+    fields = {(model.section_of(name), name.rstrip("_")): name for name in model.model_fields}
     given: dict[str, Given] = {}
     problems: list[str] = []
     for section, table in tables.items():
         if not isinstance(table, dict):
             problems.append(f"{path}: {section}: {table!r}, allowed: inside a section, such as [kafka]")
             continue
-        known = [name for name, home in fields.items() if home == section]
+        known = {key for home, key in fields if home == section}
         others = {key for home, key in model.of_others if home == section}
         for key, value in table.items():
             if key in known:
-                given[key] = Given(value, f"{path}: [{section}] {key}")
+                given[fields[section, key]] = Given(value, f"{path}: [{section}] {key}")
             elif known and key not in others:
                 problems.append(f"{path}: [{section}] {key}: unknown{did_you_mean(key, {*known, *others})}")
     return given, problems
@@ -287,12 +288,8 @@ def _problem_lines(model: type[Settings], given: Mapping[str, Given], wrong: Err
         yield f"{flag}: required: {field.description} (or {variable}, or {name} in [{section}] of the file)"
         return
     entry = given[name]
-    value = "(hidden)" if _is_secret(field.annotation) else without_logins(repr(entry.value))
+    value = "(hidden)" if is_secret(field) else without_logins(repr(entry.value))
     yield f"{entry.origin}: {value}, allowed: {allowed_text(field) or wrong['msg']}"
-
-
-def _is_secret(annotation: Any) -> bool:
-    return annotation is SecretStr or SecretStr in getattr(annotation, "__args__", ())
 
 
 def _plain(value: Path | None) -> str | None:

@@ -17,6 +17,7 @@ from headrace.settings import (
     environment_of,
     load,
 )
+from headrace.variables import unread
 
 
 class ExampleSettings(KafkaSettings, PartitionSettings, ProcessSettings):
@@ -67,6 +68,56 @@ def test_what_only_others_read_in_a_shared_section_is_no_mistake(tmp_path: Path)
         f"{config}: [kafka] partition: unknown (did you mean partitions?)",
         f"{config}: [consumes] partitions: unknown (known: rate)",
     ]
+
+
+@pytest.mark.parametrize(
+    ("given", "meant"),
+    [
+        ("HEADRACE_EXAMPLE_RATES", "HEADRACE_EXAMPLE_RATE"),
+        ("HEADRACE_KAFKA_BOOTSTRAP", "HEADRACE_BOOTSTRAP"),
+        ("HEADRACE_WORKER_STALL_SECOND", "HEADRACE_WORKER_STALL_SECONDS"),
+        ("HEADRACE_SASL_PASSWROD", "HEADRACE_SASL_PASSWORD"),
+        ("HEADRACE_CLOCK_SPED", "HEADRACE_CLOCK_SPEED"),
+    ],
+)
+def test_a_mistyped_variable_is_refused_without_its_value(given: str, meant: str) -> None:
+    assert lines_of(dict(GOOD), {given: "hunter2"}) == [f"{given}: nothing reads this variable (did you mean {meant}?)"]
+
+
+@pytest.mark.parametrize(
+    "variable",
+    [
+        ("HEADRACE_WORKER_STALL_SECONDS", "30"),
+        ("HEADRACE_WORKER_STALL_SECOND", ""),
+        ("HEADRACE_HOME", "/opt"),
+        ("HEADRACE_WORKER_PORT", "tcp://10.0.0.1:8080"),
+        ("HEADRACE_WORKER_PORT_8080_TCP_ADDR", "10.0.0.1"),
+        ("HEADRACE_HEALTH_SERVICE_HOST", "10.0.0.1"),
+        ("HEADRACE_SERVICE_PORT_HTTP", "80"),
+        ("HEADRACED_BOOTSTRAP", "h:1"),
+    ],
+    ids=lambda variable: "=".join(variable),
+)
+def test_what_is_of_others_is_left_alone(variable: tuple[str, str]) -> None:
+    assert load(ExampleSettings, dict(GOOD), None, dict([variable])).bootstrap == "h:1"
+
+
+def test_what_nothing_reads_is_known_by_name() -> None:
+    given = {"HEADRACE_HOME": "/opt", "HEADRACE_BOOTSTRAP": "h:1", "HEADRACE_PORT": "udp://10.0.0.1:1", "PATH": "/"}
+    assert unread(given) == ["HEADRACE_HOME"]
+
+
+def test_a_name_that_python_keeps_for_itself_is_plain_in_every_place(tmp_path: Path) -> None:
+    class Range(Settings):
+        section: ClassVar[str] = "range"
+        from_: int = 0
+
+    config = tmp_path / "headrace.toml"
+    config.write_text("[range]\nfrom = 3\n")
+    assert load(Range, {}, config, {}).from_ == 3
+    assert load(Range, {}, None, {"HEADRACE_RANGE_FROM": "4"}).from_ == 4
+    with pytest.raises(CannotRunError, match="--from: 'x', allowed: a whole number"):
+        load(Range, {"from_": "x"}, None, {})
 
 
 def test_a_list_in_a_variable_is_split_at_commas() -> None:

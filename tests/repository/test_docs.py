@@ -15,12 +15,10 @@ from aiokafka import TopicPartition
 from bench.__main__ import TABLE_BEGIN, TABLE_END
 from bench.registry import BENCHES
 from decisions.metrics import METRICS
-from headrace import metric_table
-from headrace.clock import BASE_VARIABLE, SPEED_VARIABLE
+from headrace import metric_table, setting_table, variables
 from headrace.exit_codes import ExitCode
 from headrace.main import COMMANDS
 from headrace.policies import load_policies
-from headrace.settings import CONFIG_VARIABLE, Settings
 from records.enums import ScalingBound, ScalingReason, ValueState
 from tests.conftest import Kafka
 from tests.repository.markdown import (
@@ -95,23 +93,21 @@ def test_the_commands_of_the_pages_are_found() -> None:
     assert used >= {"up", "topics", "policy", "worker", "sink", "collect", "replay", "export", "tables"}
 
 
-def _known_variables() -> set[str]:
-    for name in COMMANDS:
-        importlib.import_module(f"headrace.commands.{name}")
-    known = {CONFIG_VARIABLE, BASE_VARIABLE, SPEED_VARIABLE, "HEADRACE_CACHE", "HEADRACE_DATA"}
-    classes = [Settings]
-    while classes:
-        model = classes.pop()
-        classes += model.__subclasses__()
-        if "section" in model.__dict__:
-            known |= {model.variable_of(field) for field in model.model_fields}
-    return known
-
-
 @pytest.mark.parametrize("page", [*PAGES, ROOT / "docker-compose.yml"], ids=lambda page: page.name)
 def test_every_environment_variable_exists(page: Path) -> None:
-    named = set(re.findall(r"HEADRACE_[A-Z_]*[A-Z]", page.read_text()))
-    assert named - _known_variables() == set()
+    text = page.read_text()
+    named = set(re.findall(r"HEADRACE_[A-Z_]*[A-Z]", text))
+    mistyped = set(re.findall(r"^(HEADRACE_\w+): nothing reads", text, re.MULTILINE))
+    assert named - mistyped - variables.SETTINGS - variables.OTHERS == set()
+
+
+def test_the_variables_that_are_known_are_those_that_settings_read() -> None:
+    assert {use.variable for use in setting_table.uses()} == variables.SETTINGS
+
+
+def test_the_settings_are_those_of_the_program() -> None:
+    marks = "<!-- settings: python -m headrace.setting_table -->\n", "<!-- end of settings -->"
+    assert between((DOCS / "settings.md").read_text(), *marks) == setting_table.tables()
 
 
 def test_the_exit_codes_are_those_of_the_program() -> None:
