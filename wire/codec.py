@@ -16,6 +16,9 @@ from wire.topics import TOPICS
 
 VALUE_CHARS_MAX = 200
 """Most characters of an offending value that a DecodeError keeps."""
+FIELD_CHARS_MAX = 500
+DETAIL_CHARS_MAX = 500
+"""Of its other texts. Senders choose these too: names of unknown fields are in paths, values in a decoder's words."""
 
 DECODERS: Mapping[str, msgspec.json.Decoder[msgspec.Struct]] = MappingProxyType(
     {name: msgspec.json.Decoder(spec.record) for name, spec in TOPICS.items()}
@@ -35,16 +38,21 @@ class DecodeError(ValueError):
     """Bytes that are no record of their topic.
 
     `field` is the path of the offending field (`ttft_ms.bucket_counts[1]`), None where the whole is unreadable;
-    `value` is its value as JSON, cut at 200 characters; `detail` says what was expected.
+    `value` is its value as JSON, cut at 200 characters; `detail` says what was expected. All are sound UTF-8: a path
+    from JSON's escapes may hold half of a surrogate pair, which nobody downstream could write.
     """
 
     def __init__(self, reason: BadInput, field: str | None = None, value: str | None = None, detail: str = "") -> None:
         self.reason = reason
-        self.field = field
-        self.value = None if value is None else value[:VALUE_CHARS_MAX]
-        self.detail = detail
-        named = "" if field is None else f"{field}: {self.value}: "
-        super().__init__(f"{named}{detail or reason.value} ({reason.value})")
+        self.field = None if field is None else _sound(field[:FIELD_CHARS_MAX])
+        self.value = None if value is None else _sound(value[:VALUE_CHARS_MAX])
+        self.detail = _sound(detail[:DETAIL_CHARS_MAX])
+        named = "" if field is None else f"{self.field}: {self.value}: "
+        super().__init__(f"{named}{self.detail or reason.value} ({reason.value})")
+
+
+def _sound(text: str) -> str:
+    return text.encode(errors="replace").decode()
 
 
 def encode(record: msgspec.Struct) -> bytes:

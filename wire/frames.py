@@ -199,7 +199,7 @@ def _read(value: bytes) -> pa.RecordBatch:
 
 
 def _malformed(error: Exception) -> DecodeError:
-    return DecodeError(BadInput.MALFORMED, detail=f"no Arrow stream: {error}"[:500])
+    return DecodeError(BadInput.MALFORMED, detail=f"no Arrow stream: {error}")
 
 
 def _joined(schema: pa.Schema, batches: list[pa.RecordBatch]) -> pa.RecordBatch:

@@ -124,6 +124,22 @@ def test_a_long_value_is_cut() -> None:
     assert caught.value.value == '"' + "x" * 199
 
 
+@pytest.mark.parametrize(
+    "value",
+    [
+        b'{"\\ud800":NaN}',
+        b'{"a":{"\\udfff":[1,Infinity]}}',
+        b'{"%s":NaN}' % (b"k" * 100_000),
+        b'{"endpoint":"e","replica":"r","at_s":1,"source":"%s"}' % (b"x" * 100_000),
+    ],
+    ids=["half a pair", "half a pair within", "a long name", "a long value in the detail"],
+)
+def test_what_an_error_tells_can_be_written_and_is_short(value: bytes) -> None:
+    with pytest.raises(DecodeError) as caught:
+        decode("telemetry.requests", value)
+    assert len(f"{caught.value}{caught.value.field}{caught.value.detail}".encode()) < 3_000
+
+
 def test_policies_have_the_keys_of_the_document() -> None:
     value = (
         b'{"endpoint":"e","minReplicas":1,"maxReplicas":4,"metrics":[{"name":"ttft","percentile":"p95","target":500}],'
