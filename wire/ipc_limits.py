@@ -77,14 +77,16 @@ def _ipc_message(message: "_Table", first: int, end: int) -> IpcMessage:
 
 
 def stream_size(stream: pa.Buffer) -> StreamSize:
-    """Sums the messages of an IPC stream. Raises pyarrow's errors for what is no stream, ValueError for bad lengths."""
+    """Sums the messages of an IPC stream. Raises pyarrow's errors for what is no stream, ValueError for bad lengths and
+    for bytes after its end: pyarrow passes over them, and a second stream's samples would be lost uncounted."""
     nbytes = rows = 0
-    reader = pa.ipc.MessageReader.open_stream(stream)
+    source = pa.BufferReader(stream)
+    reader = pa.ipc.MessageReader.open_stream(source)
     while True:
         try:
             message = reader.read_next_message()
         except StopIteration:
-            return StreamSize(nbytes, rows)
+            break
         if message.type not in ("record batch", "dictionary"):
             continue
         batch = _Table.root(memoryview(message.metadata)).inner(_HEADER)
@@ -93,6 +95,9 @@ def stream_size(stream: pa.Buffer) -> StreamSize:
         else:
             rows += batch.int64(_BATCH_LENGTH)
         nbytes += _body_bytes(batch, message.body)
+    if source.tell() < stream.size:
+        raise ValueError(f"{stream.size - source.tell()} bytes after the end of the stream")
+    return StreamSize(nbytes, rows)
 
 
 def _body_bytes(batch: "_Table", body: pa.Buffer) -> int:

@@ -140,6 +140,14 @@ def test_several_batches_in_a_stream_are_one_frame() -> None:
     assert decode_frame(TOPIC, bytes(sink.getvalue())).batch.num_rows == 4
 
 
+@pytest.mark.parametrize("after", [stream(plain()), b"\0" * 8, b"x"], ids=["a stream", "zeros", "a byte"])
+def test_a_frame_with_bytes_after_its_end_is_refused(after: bytes) -> None:
+    """Rows of a second stream would be lost without a word."""
+    with pytest.raises(DecodeError, match="after the end") as caught:
+        decode_frame(TOPIC, stream(plain()) + after)
+    assert caught.value.reason is BadInput.MALFORMED
+
+
 def test_a_frame_without_rows_is_empty() -> None:
     assert decode_frame(TOPIC, stream(plain().slice(0, 0))).batch.num_rows == 0
     sink = pa.BufferOutputStream()
