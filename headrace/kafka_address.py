@@ -5,7 +5,7 @@ from typing import Final
 from pydantic import AfterValidator
 from pydantic_core import PydanticCustomError
 
-from wire.kafka import ADDRESS_FORM, bad_addresses
+from wire.access_checks import ADDRESS_FORM, bad_addresses
 
 
 def _checked(bootstrap: str | None) -> str | None:

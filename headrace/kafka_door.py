@@ -10,6 +10,7 @@ from aiokafka.errors import (
 )
 
 from headrace.exit_codes import CannotRunError, ExitCode
+from headrace.tls_files import tls_file_problem
 from wire.acls import Resource, Right
 from wire.admin import TopicsError
 from wire.admission import AUTHORIZATION_ERRORS, RefusedError, admit, missing_told, user_of
@@ -28,7 +29,8 @@ async def enter(access: KafkaAccess, rights: Sequence[Right]) -> None:
     Raises CannotRunError with one line: REFUSED for what only another setting or right cures, UNAVAILABLE where no
     Kafka answers, USAGE for a file that cannot be used.
     """
-    _check_files(access)
+    if problem := tls_file_problem(access):
+        raise CannotRunError(problem)
     try:
         await admit(access, rights)
     except RefusedError as error:
@@ -65,19 +67,3 @@ async def turned_away(access: KafkaAccess, rights: Sequence[Right], error: Kafka
 def topics_refused(error: TopicsError, where: str = "Kafka") -> CannotRunError:
     """What a command says whose topics Kafka refuses."""
     return CannotRunError(f"{where} refused: {error}", ExitCode.REFUSED if error.is_denied else ExitCode.UNAVAILABLE)
-
-
-def _check_files(access: KafkaAccess) -> None:
-    for path in (access.ssl_cafile, access.ssl_certfile, access.ssl_keyfile):
-        try:
-            if path is not None:
-                with open(path, "rb") as opened:
-                    if not opened.read(1):
-                        raise CannotRunError(f"{path}: is empty")
-        except OSError as error:
-            raise CannotRunError(f"{path}: cannot be read: {error.strerror}") from error
-    try:
-        access.ssl_context()
-    except OSError as error:
-        files = [path for path in (access.ssl_cafile, access.ssl_certfile, access.ssl_keyfile) if path is not None]
-        raise CannotRunError(f"{', '.join(files)}: cannot be used for TLS: {error}") from error

@@ -26,7 +26,8 @@ from headrace.secret_files import secret_file_problems, secret_of
 from headrace.setting_checks import check, contradictions, without
 from headrace.setting_ranges import allowed_text, is_secret
 from headrace.variables import PREFIX, misspelt
-from wire.kafka import KafkaAccess, sasl_problems, tls_problems
+from wire.access_checks import TLS_FILES, sasl_problems, tls_problems
+from wire.kafka import KafkaAccess
 from wire.topics import TopicNames
 from wire.web_logins import without_logins
 
@@ -114,8 +115,7 @@ class ClusterSettings(Settings):
 
     @check("security_protocol", "ssl_cafile", "ssl_certfile", "ssl_keyfile")
     def _files_are_used(self) -> list[str]:
-        has_files = any(path is not None for path in (self.ssl_cafile, self.ssl_certfile, self.ssl_keyfile))
-        return tls_problems(self.security_protocol, has_files)
+        return tls_problems(self.security_protocol, [name for name in TLS_FILES if getattr(self, name) is not None])
 
     @check("sasl_password", "sasl_password_file", "ssl_password", "ssl_password_file")
     def _passwords_are_there(self) -> list[str]:

@@ -49,6 +49,13 @@ _COORDINATORS = {Resource.GROUP: 0, Resource.TRANSACTIONAL_ID: 1}
 _TLS_RECORD_BYTES = (0x15030000, 0x1503FFFF)
 """What a TLS alert looks like to who takes its first bytes for a length."""
 
+_NO_TLS = ("WRONG_VERSION_NUMBER", "PACKET_LENGTH_TOO_LONG", "RECORD_LAYER_FAILURE")
+"""What OpenSSL makes of an answer that is none of TLS; a Kafka without TLS closes the connection."""
+_UNKNOWN_ISSUER = (18, 19, 20, 21)
+_OTHER_NAME = (62, 64)
+"""OpenSSL's X509_V_ERR_*: self-signed, alone or in a chain; no issuer's certificate, or none for the first; a host name
+and an IP address that the certificate does not have."""
+
 
 class RefusedError(Exception):
     """Kafka, or TLS on the way to it, refuses us; no other try cures that. The message is one line."""
@@ -166,10 +173,12 @@ def _told(access: KafkaAccess, address: str, error: Exception) -> Exception:
 def _why_refused(access: KafkaAccess, error: Exception) -> str | None:
     cause = error.__cause__ or error
     match cause:
-        case ssl.SSLCertVerificationError(verify_message=told):
-            return f"the broker's certificate is not accepted: {told.rstrip('.')} (ssl_cafile, ssl_check_hostname)"
+        case ssl.SSLCertVerificationError(verify_message=told, verify_code=code):
+            return f"the broker's certificate is not accepted: {told.rstrip('.')}{_cure(access, code)}"
         case ssl.SSLError(reason=str() as reason) if "CERTIFICATE" in reason:
             return _why_certificate(access)
+        case ssl.SSLError(reason=str() as reason) if reason in _NO_TLS:
+            return f"it does not speak TLS there, and we speak {access.security_protocol} (security_protocol)"
         case ssl.SSLError():
             return f"TLS failed: {cause.reason or cause}"
         case SaslAuthenticationFailed():
@@ -185,6 +194,16 @@ def _why_refused(access: KafkaAccess, error: Exception) -> str | None:
         case ConnectionResetError() if access.uses_tls:
             return f"it does not speak TLS there, and we speak {access.security_protocol} (security_protocol)"
     return None
+
+
+def _cure(access: KafkaAccess, verify_code: int) -> str:
+    """What to look at, where a setting of ours can be why."""
+    if verify_code in _UNKNOWN_ISSUER:
+        trusted = access.ssl_cafile or "not given, so the system's authorities count"
+        return f" (ssl_cafile: {trusted})"
+    if verify_code in _OTHER_NAME:
+        return " (bootstrap: by a name that is in the broker's certificate)"
+    return ""
 
 
 def _why_certificate(access: KafkaAccess) -> str:

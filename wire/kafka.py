@@ -19,16 +19,18 @@ from aiokafka.errors import ProducerClosed
 from aiokafka.helpers import create_ssl_context
 from aiokafka.partitioner import DefaultPartitioner, murmur2
 
+from wire.access_checks import (
+    ADDRESS_FORM,
+    SECURITY_PROTOCOLS,
+    TLS_FILES,
+    bad_addresses,
+    sasl_problems,
+    tls_problems,
+)
 from wire.batch_limits import limit_batches
 from wire.first_metadata import insist_on_brokers
-from wire.hosts import is_host
 
 C = TypeVar("C", AIOKafkaConsumer, AIOKafkaProducer, "AdminClient")
-
-SECURITY_PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
-SASL_MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
-
-ADDRESS_FORM = "HOST:PORT with a port of 1 to 65535, several with commas"
 
 REQUEST_BYTES_MAX = 20 * 1024 * 1024
 """Largest request of our producers; the topics' own `max.message.bytes` are the limits that count."""
@@ -107,36 +109,6 @@ class KafkaAccess:
         return options
 
 
-def bad_addresses(bootstrap: str) -> list[str]:
-    """Those of a comma list that are no ADDRESS_FORM, as they would be typed in quotes."""
-    bad = []
-    for address in bootstrap.split(","):
-        host, _, port = address.strip().rpartition(":")
-        if not is_host(host.removeprefix("[").removesuffix("]")) or not port.isdecimal() or not 0 < int(port) < 65_536:
-            bad.append(repr(address))
-    return bad
-
-
-def sasl_problems(protocol: str, mechanism: str, username: str | None, has_password: bool) -> list[str]:
-    """What contradicts in who we say we are."""
-    problems = []
-    if mechanism not in SASL_MECHANISMS:
-        problems.append(f"sasl_mechanism: {mechanism!r}, allowed: {', '.join(SASL_MECHANISMS)}")
-    uses_sasl = protocol.startswith("SASL_")
-    if uses_sasl and (username is None or not has_password):
-        problems.append(f"sasl_username, sasl_password: required by {protocol}")
-    if not uses_sasl and username is not None:
-        problems.append(f"sasl_username: given, but {protocol} does not authenticate (hint: SASL_SSL)")
-    return problems
-
-
-def tls_problems(protocol: str, has_files: bool) -> list[str]:
-    """TLS's files are of no use where nothing is encrypted."""
-    if has_files and not protocol.endswith("SSL"):
-        return [f"ssl_*: given, but {protocol} does not encrypt (hint: SSL or SASL_SSL)"]
-    return []
-
-
 def _problems(access: KafkaAccess) -> list[str]:
     protocol = access.security_protocol
     problems = [f"bootstrap: {address}, allowed: {ADDRESS_FORM}" for address in bad_addresses(access.bootstrap)]
@@ -144,7 +116,7 @@ def _problems(access: KafkaAccess) -> list[str]:
         problems.append(f"security_protocol: {protocol!r}, allowed: {', '.join(SECURITY_PROTOCOLS)}")
     has_password = access.sasl_password is not None
     problems += sasl_problems(protocol, access.sasl_mechanism, access.sasl_username, has_password)
-    return problems + tls_problems(protocol, bool(access.ssl_cafile or access.ssl_certfile or access.ssl_keyfile))
+    return problems + tls_problems(protocol, [name for name in TLS_FILES if getattr(access, name)])
 
 
 @lru_cache(maxsize=8)

@@ -176,7 +176,10 @@ def test_a_host_that_may_be_there_is_taken(host: str) -> None:
 
 def test_contradictions_among_kafka_settings_are_told_together() -> None:
     lines = lines_of({"bootstrap": "h:1,nowhere", "security_protocol": "SASL_SSL"}, {})
-    assert [line.split(":")[0] for line in lines] == ["--bootstrap", "sasl_username, sasl_password"]
+    assert [line.split(":")[0] for line in lines] == [
+        "--bootstrap",
+        "sasl_username, sasl_password or sasl_password_file",
+    ]
 
 
 def test_a_wrong_field_hides_no_contradiction_of_others(tmp_path: Path) -> None:
@@ -187,13 +190,44 @@ def test_a_wrong_field_hides_no_contradiction_of_others(tmp_path: Path) -> None:
         "--partitions: '0', allowed: 1 to 1000",
         f"{config}: [kafka] bootstrap: 'kafka', allowed: HOST:PORT with a port of 1 to 65535, several with commas",
         "sasl_username: given, but PLAINTEXT does not authenticate (hint: SASL_SSL)",
-        "ssl_*: given, but PLAINTEXT does not encrypt (hint: SSL or SASL_SSL)",
+        "ssl_cafile: given, but PLAINTEXT does not encrypt (hint: SSL or SASL_SSL)",
     ]
 
 
 def test_a_check_that_reads_a_wrong_field_is_left_out() -> None:
     lines = lines_of({**GOOD, "security_protocol": "TLS"}, {"HEADRACE_SASL_USERNAME": "me"})
     assert [line.split(":")[0] for line in lines] == ["--security-protocol"]
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        (
+            {"SECURITY_PROTOCOL": "SASL_SSL", "SASL_USERNAME": "me"},
+            "sasl_password or sasl_password_file: required by SASL_SSL",
+        ),
+        ({"SECURITY_PROTOCOL": "SASL_SSL", "SASL_PASSWORD": "hunter2"}, "sasl_username: required by SASL_SSL"),
+        (
+            {"SASL_USERNAME": "me", "SASL_PASSWORD": "hunter2"},
+            "sasl_username, sasl_password: given, but PLAINTEXT does not authenticate (hint: SASL_SSL)",
+        ),
+        (
+            {"SASL_PASSWORD": "hunter2"},
+            "sasl_password: given, but PLAINTEXT does not authenticate (hint: SASL_SSL)",
+        ),
+        (
+            {"SECURITY_PROTOCOL": "SSL", "SSL_KEYFILE": "own.key"},
+            "ssl_keyfile: given without ssl_certfile, the certificate that it belongs to",
+        ),
+        (
+            {"SSL_CERTFILE": "own.pem", "SSL_KEYFILE": "own.key"},
+            "ssl_certfile, ssl_keyfile: given, but PLAINTEXT does not encrypt (hint: SSL or SASL_SSL)",
+        ),
+    ],
+    ids=lambda case: " ".join(case) if isinstance(case, dict) else "",
+)
+def test_half_of_what_belongs_together_is_told(given: dict[str, str], told: str) -> None:
+    assert lines_of(dict(GOOD), {f"HEADRACE_{name}": value for name, value in given.items()}) == [told]
 
 
 def test_a_secret_is_never_shown() -> None:

@@ -12,10 +12,10 @@ from headrace.broker_files import BrokerFolder, free_port
 from wire.acls import Role
 from wire.kafka import KafkaAccess
 
-SCRAM, MUTUAL, EXPIRED, ELSEWHERE = "SCRAM", "MUTUAL", "EXPIRED", "ELSEWHERE"
-LISTENERS = {SCRAM: "SASL_SSL", MUTUAL: "SSL", EXPIRED: "SSL", ELSEWHERE: "SSL"}
+SCRAM, MUTUAL, OPEN, EXPIRED, ELSEWHERE = "SCRAM", "MUTUAL", "OPEN", "EXPIRED", "ELSEWHERE"
+LISTENERS = {SCRAM: "SASL_SSL", MUTUAL: "SSL", OPEN: "SSL", EXPIRED: "SSL", ELSEWHERE: "SSL"}
 """Beside the plain one, whose users are unknown and may do everything: the tests' administrators."""
-SERVER_CERTIFICATES = {SCRAM: "broker", MUTUAL: "broker", EXPIRED: "expired", ELSEWHERE: "elsewhere"}
+SERVER_CERTIFICATES = {SCRAM: "broker", MUTUAL: "broker", OPEN: "broker", EXPIRED: "expired", ELSEWHERE: "elsewhere"}
 JAAS = "org.apache.kafka.common.security"
 PLAIN_USER, PLAIN_PASSWORD = "headrace-plain", "a-plain-secret"
 

@@ -1,5 +1,6 @@
 """Who is let in, and what those who are not are told: against the real broker, at the first connection."""
 
+import asyncio
 import re
 from collections.abc import Callable
 from dataclasses import replace
@@ -15,6 +16,7 @@ from tests.security.secured_kafka import (
     ELSEWHERE,
     EXPIRED,
     MUTUAL,
+    OPEN,
     PLAIN_PASSWORD,
     PLAIN_USER,
     SCRAM,
@@ -66,14 +68,19 @@ BAD: dict[str, tuple[Choose, str]] = {
         lambda kafka: replace(kafka.scram(Role.WORKER), sasl_username="nobody"),
         r"does not let User:nobody in: wrong user or password \(SCRAM-SHA-512\)",
     ),
-    "the broker's certificate has expired": (tls(EXPIRED), "certificate is not accepted: certificate has expired"),
+    "the broker's certificate has expired": (tls(EXPIRED), "certificate is not accepted: certificate has expired$"),
     "the broker's certificate is of another authority": (
         lambda kafka: tls(SCRAM, ssl_cafile=kafka.file("other-authority"))(kafka),
-        "certificate is not accepted: (unable to get local issuer certificate|self.signed certificate)",
+        r"certificate is not accepted: unable to get local issuer certificate \(ssl_cafile: \S+other-authority.pem\)$",
+    ),
+    "the broker's certificate is of no authority of this system": (
+        lambda kafka: replace(tls(MUTUAL)(kafka), ssl_cafile=None),
+        r"unable to get local issuer certificate \(ssl_cafile: not given, so the system's authorities count\)$",
     ),
     "the broker's certificate names another host": (
         tls(ELSEWHERE),
-        "certificate is not accepted: IP address mismatch, certificate is not valid for '127.0.0.1'",
+        "certificate is not accepted: IP address mismatch, certificate is not valid for '127.0.0.1' "
+        r"\(bootstrap: by a name that is in the broker's certificate\)$",
     ),
     "our certificate has expired": (
         lambda kafka: kafka.mutual("client-expired"),
@@ -96,6 +103,14 @@ BAD: dict[str, tuple[Choose, str]] = {
     "SASL where there is none": (
         lambda kafka: replace(kafka.scram(Role.WORKER), bootstrap=kafka.bootstrap(EXPIRED), ssl_check_hostname=False),
         "certificate has expired",
+    ),
+    "SASL on a listener with TLS alone": (
+        lambda kafka: replace(kafka.scram(Role.WORKER), bootstrap=kafka.bootstrap(OPEN)),
+        r"it does not authenticate there, and we speak SASL_SSL \(security_protocol\)",
+    ),
+    "SASL without TLS where TLS is wanted": (
+        lambda kafka: replace(kafka.scram(Role.WORKER), security_protocol="SASL_PLAINTEXT", ssl_cafile=None),
+        r"it speaks TLS there, and we speak SASL_PLAINTEXT \(security_protocol\)",
     ),
     "SASL on a plain listener": (
         lambda kafka: KafkaAccess(
@@ -128,6 +143,22 @@ async def test_who_is_not_let_in_is_told_so_once_in_one_line(secured: SecuredKaf
     assert proxy.connections <= 2
 
 
+async def test_an_answer_that_is_none_of_tls_is_told() -> None:
+    """As of a web server, whose port was given by mistake."""
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read(1)
+        writer.write(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+        await writer.drain()
+        writer.close()
+
+    async with await asyncio.start_server(answer, "127.0.0.1", 0) as server:
+        port = server.sockets[0].getsockname()[1]
+        access = KafkaAccess(bootstrap=f"127.0.0.1:{port}", security_protocol="SSL")
+        with pytest.raises(RefusedError, match="it does not speak TLS there, and we speak SSL"):
+            await admit(access)
+
+
 async def test_a_kafka_that_is_away_is_no_refusal() -> None:
     access = KafkaAccess(bootstrap=f"127.0.0.1:{free_port()}")
     with pytest.raises(KafkaConnectionError, match="Connect call failed"):
@@ -140,11 +171,15 @@ async def test_a_kafka_that_is_away_is_no_refusal() -> None:
 
 async def test_files_that_cannot_be_used_are_named(secured: SecuredKafka) -> None:
     absent = replace(secured.mutual("client-worker"), ssl_certfile="/nowhere/client.pem")
-    with pytest.raises(CannotRunError, match=r"^/nowhere/client\.pem: cannot be read: No such file") as caught:
+    with pytest.raises(
+        CannotRunError, match=r"^ssl_certfile: /nowhere/client\.pem: cannot be read: No such file"
+    ) as caught:
         await enter(absent, ())
     assert caught.value.code is ExitCode.USAGE
     no_certificate = replace(secured.mutual(None), ssl_certfile=secured.authorities)
-    with pytest.raises(CannotRunError, match="cannot be used for TLS") as caught:
+    with pytest.raises(
+        CannotRunError, match=r"^ssl_certfile: \S+: holds no private key in PEM form \(hint: ssl_keyfile"
+    ) as caught:
         await enter(no_certificate, ())
     assert caught.value.code is ExitCode.USAGE
 

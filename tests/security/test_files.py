@@ -6,12 +6,14 @@ from pathlib import Path
 
 import pytest
 import trustme
+from cryptography.hazmat.primitives import serialization
 from structlog.testing import capture_logs
 
 from headrace.exit_codes import CannotRunError, ExitCode
 from headrace.kafka_door import enter
 from headrace.kafka_reach import KafkaReach
 from headrace.settings import KafkaSettings, load
+from headrace.tls_files import tls_file_problem
 from wire.admission import RefusedError
 from wire.kafka import KafkaAccess
 
@@ -19,7 +21,7 @@ SPOIL: dict[str, tuple[Callable[[Path], object], str]] = {
     "missing": (lambda file: None, "cannot be read: No such file or directory"),
     "a directory": (lambda file: file.mkdir(), "cannot be read: Is a directory"),
     "empty": (lambda file: file.touch(), "is empty"),
-    "no certificate": (lambda file: file.write_text("none"), "cannot be used for TLS: "),
+    "no PEM": (lambda file: file.write_text("none"), "in PEM form"),
 }
 
 
@@ -50,9 +52,33 @@ async def test_a_file_that_cannot_be_used_is_told_before_anything_connects(
     with pytest.raises(CannotRunError) as caught:
         await enter(replace(access, **{setting: str(tmp_path / "spoiled.pem")}), [])  # type: ignore[arg-type]  # texts
     assert caught.value.code is ExitCode.USAGE
-    assert f"{tmp_path / 'spoiled.pem'}" in caught.value.message
+    assert caught.value.message.startswith(f"{setting}: {tmp_path / 'spoiled.pem'}: ")
     assert told in caught.value.message
     assert "\n" not in caught.value.message
+
+
+def _locked(key: bytes) -> bytes:
+    opened = serialization.load_pem_private_key(key, None)
+    best = serialization.BestAvailableEncryption(b"of the key")
+    return opened.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, best)
+
+
+async def test_a_key_that_does_not_fit_is_told(access: KafkaAccess, tmp_path: Path) -> None:
+    other, locked = tmp_path / "other.key", tmp_path / "locked.key"
+    other.write_bytes(trustme.CA().issue_cert("localhost").private_key_pem.bytes())
+    locked.write_bytes(_locked((tmp_path / "own.key").read_bytes()))
+    own = access.ssl_certfile
+    wrong = {
+        f"ssl_keyfile: {other}: is not the key of the certificate in {own}": {"ssl_keyfile": str(other)},
+        f"ssl_keyfile: {own}: holds no private key in PEM form": {"ssl_keyfile": own},
+        f"ssl_password, ssl_password_file: required to open the private key in {locked}, and the right one": {
+            "ssl_keyfile": str(locked),
+            "ssl_password": "another",
+        },
+    }
+    for told, given in wrong.items():
+        assert tls_file_problem(replace(access, **given)) == told  # type: ignore[arg-type]  # texts
+    assert tls_file_problem(replace(access, ssl_keyfile=str(locked), ssl_password="of the key")) is None
 
 
 def test_files_that_were_read_may_go(access: KafkaAccess, tmp_path: Path) -> None:

@@ -54,8 +54,8 @@ def test_every_contradiction_is_named() -> None:
         "bootstrap",
         "bootstrap",
         "sasl_mechanism",
-        "sasl_username, sasl_password",
-        "ssl_*",
+        "sasl_username, sasl_password or sasl_password_file",
+        "ssl_cafile",
     ]
     with pytest.raises(ValueError, match="security_protocol: 'TLS', allowed: PLAINTEXT, SSL"):
         KafkaAccess(bootstrap="one:9092", security_protocol="TLS")
