@@ -10,6 +10,9 @@ from simulation.faults import FaultRequest
 from simulation.journal import Call, CallResult, Journal, JournalEntry, listed
 from simulation.scale_target import Accepted, Conflict, DrainRequest, Refused, ScaleRequest, ScaleTarget, Target
 
+NOTHING_TO_CHANGE = "nothing to change"
+"""What the journal says of a scale call that was accepted and left the target as it was."""
+
 
 class ScalableEndpoint(Protocol):
     """What calls need of an endpoint."""
@@ -116,7 +119,7 @@ class Fleet:
         answer = found.target.compare_and_set(msgspec.structs.replace(request, decision_id=context.caller.decision_id))
         match answer:
             case Accepted():
-                result, detail = CallResult.OK, "" if answer.changed else "nothing to change"
+                result, detail = CallResult.OK, "" if answer.changed else NOTHING_TO_CHANGE
             case Conflict():
                 result, detail = CallResult.CONFLICT, answer.error
             case Refused():

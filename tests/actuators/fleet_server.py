@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from headrace.fleet.server import ApiPlace, served
 from simulation.faults import FaultRequest
-from simulation.fleet import Fleet
-from simulation.journal import Journal, JournalEntry
+from simulation.fleet import NOTHING_TO_CHANGE, Fleet
+from simulation.journal import CallResult, Journal, JournalEntry
 from simulation.scale_api import make_app
 from simulation.scale_target import Refused, ScaleRequest, ScaleTarget
 
@@ -48,11 +48,14 @@ class ServedFleet:
         return [it for it in every if it.call.value == call and endpoint in (None, it.endpoint)]
 
     def changes(self, endpoint: str) -> list[tuple[str | None, int | None]]:
-        """Decision and count of each scale call that changed the target, in their order."""
+        """Decision and count of each scale call that changed the target, in their order.
+
+        A call that repeats the decision applied last is answered `ok` whatever version it gives, and changes nothing.
+        """
         return [
             (it.decision_id, it.spec_after)
             for it in self.entries("scale", endpoint)
-            if it.result.value == "ok" and it.resource_version != it.version_after
+            if it.result is CallResult.OK and it.detail != NOTHING_TO_CHANGE
         ]
 
 

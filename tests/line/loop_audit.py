@@ -35,15 +35,11 @@ def read_journal(file: Path) -> list[Record]:
 
 def changes_in(entries: Sequence[Record]) -> list[Change]:
     """A call that repeats the decision applied last is answered `ok` whatever version it gives, and changes nothing."""
-    found = []
-    versions: dict[str, str] = {}
-    for entry in entries:
-        before = versions.get(entry["endpoint"], entry["resource_version"])
-        if entry["version_after"] is not None:
-            versions[entry["endpoint"]] = entry["version_after"]
-        if entry["call"] == "scale" and entry["result"] == "ok" and entry["version_after"] != before:
-            found.append(Change(**{name: entry[name] for name in Change.__dataclass_fields__}))
-    return found
+    return [
+        Change(**{name: entry[name] for name in Change.__dataclass_fields__})
+        for entry in entries
+        if entry["call"] == "scale" and entry["result"] == "ok" and entry["detail"] != "nothing to change"
+    ]
 
 
 async def until_called(file: Path, holds: Callable[[list[Record]], object], timeout_s: float = 120) -> None:

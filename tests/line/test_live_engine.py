@@ -1,7 +1,9 @@
 """A live llama.cpp server through collect, Kafka and the sink: its clients' tokens are the table's tokens."""
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -38,15 +40,22 @@ async def run_line(line: Line, server: LlamaServer) -> LoadCounts:
     topic = line.prefix + TOPIC
     await line.create([])
     sink = await line.start("sink")
-    # Ready with the first sample: counters count from then on.
     collector = await line.start("collect", "--endpoint", "live", "--replica", f"live-0={server.url}")
+
+    async def sent() -> list[Mapping[str, Any]]:
+        return [json.loads(message.value or b"") for message in await read_topic(line.bootstrap, topic)]
+
+    async def is_scraped() -> bool:
+        # Counters count from the first scrape on. The first sample may be of a second that had none.
+        return any(sample.get("running") is not None for sample in await sent())
+
+    await until(is_scraped)
     counts = await LoadGenerator([server.url], completions(), monotonic_s).run()
     done_s = line.clock.now_s()
 
     async def is_told() -> bool:
         # A sample has the time at which its answer came; what it counts may be as old as an answer may take.
-        seconds = [json.loads(message.value or b"")["at_s"] for message in await read_topic(line.bootstrap, topic)]
-        return bool(max(seconds) > done_s + TIMEOUT_S)
+        return bool(max(sample["at_s"] for sample in await sent()) > done_s + TIMEOUT_S)
 
     await until(is_told)
     await line.drain(collector)
