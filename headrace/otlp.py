@@ -4,7 +4,6 @@ harm."""
 import logging
 from collections.abc import Mapping
 from typing import Any
-from urllib.parse import urlsplit
 
 import structlog
 from opentelemetry import metrics
@@ -17,10 +16,9 @@ from opentelemetry.sdk.metrics.export import (
 )
 
 from headrace.exit_codes import CannotRunError
+from headrace.otlp_settings import ENDPOINTS, otlp_problems
+from wire.web_logins import without_logins
 
-ENDPOINTS = ("OTEL_EXPORTER_OTLP_METRICS_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
-PROTOCOLS = ("OTEL_EXPORTER_OTLP_METRICS_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL")
-PROTOCOL = "http/protobuf"
 LIBRARY = "opentelemetry"
 
 log = structlog.get_logger("headrace.otlp")
@@ -30,36 +28,19 @@ def otlp_reader(environment: Mapping[str, str]) -> MetricReader | None:
     """What exports, every OTEL_METRIC_EXPORT_INTERVAL ms (60,000); null where no endpoint is set, or
     OTEL_METRICS_EXPORTER or OTEL_SDK_DISABLED turn it off.
 
-    Raises CannotRunError for an endpoint that is no HTTP address, or another protocol than http/protobuf.
+    Raises CannotRunError for variables of OpenTelemetry that cannot be followed: an address, a file, a time.
     """
-    given = [(name, environment[name]) for name in ENDPOINTS if environment.get(name)]
+    is_given = any(environment.get(name) for name in ENDPOINTS)
     is_off = environment.get("OTEL_METRICS_EXPORTER") == "none"
-    if not given or is_off or environment.get("OTEL_SDK_DISABLED", "").lower() == "true":
+    if not is_given or is_off or environment.get("OTEL_SDK_DISABLED", "").lower() == "true":
         return None
-    problems = [
-        f"{name}: {value!r}, allowed: http://HOST:PORT or https://HOST:PORT"
-        for name, value in given
-        if not _is_address(value)
-    ]
-    problems += [
-        f"{name}: {environment[name]!r}, allowed: {PROTOCOL}"
-        for name in PROTOCOLS
-        if environment.get(name, PROTOCOL) not in ("", PROTOCOL)
-    ]
-    if problems:
+    if problems := otlp_problems(environment):
         raise CannotRunError("\n".join(problems))
     # Imported here: most processes export nothing, and it brings an HTTP client of its own.
     from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
 
-    return PeriodicExportingMetricReader(QuietExporter(OTLPMetricExporter()))
-
-
-def _is_address(value: str) -> bool:
-    try:
-        parts = urlsplit(value)
-        return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
-    except ValueError:
-        return False
+    exporter = OTLPMetricExporter()
+    return PeriodicExportingMetricReader(QuietExporter(exporter, exporter._endpoint))
 
 
 class _LastMessage(logging.Handler):
@@ -74,11 +55,12 @@ class _LastMessage(logging.Handler):
 
 
 class QuietExporter(MetricExporter):
-    """Hands on to `exporter`; logs one line when exporting begins to fail, and one when it works again."""
+    """Hands on to `exporter`; logs one line when exporting to `url` begins to fail, and one when it works again."""
 
-    def __init__(self, exporter: MetricExporter) -> None:
+    def __init__(self, exporter: MetricExporter, url: str) -> None:
         super().__init__(exporter._preferred_temporality, exporter._preferred_aggregation)
         self._exporter = exporter
+        self._url = without_logins(url)
         self._is_failing = False
         self._said = _LastMessage()
         library = logging.getLogger(LIBRARY)
@@ -98,9 +80,9 @@ class QuietExporter(MetricExporter):
         failed = result is not MetricExportResult.SUCCESS
         self._exports.add(1, {"result": "failed" if failed else "sent"})
         if failed and not self._is_failing:
-            log.warning("otlp_export_failed", error=self._said.text)
+            log.warning("otlp_export_failed", url=self._url, error=without_logins(self._said.text))
         elif self._is_failing and not failed:
-            log.info("otlp_export_resumed")
+            log.info("otlp_export_resumed", url=self._url)
         self._is_failing = failed
         return result
 

@@ -13,7 +13,7 @@ def tls_file_problem(access: KafkaAccess) -> str | None:
     """One line, `SETTING: FILE: what is wrong`; null where all can be used. Nothing of what is in them is told."""
     files = {"ssl_cafile": access.ssl_cafile, "ssl_certfile": access.ssl_certfile, "ssl_keyfile": access.ssl_keyfile}
     for setting, path in files.items():
-        if path is not None and (unread := _why_unread(path)):
+        if path is not None and (unread := why_unread(path)):
             return f"{setting}: {path}: {unread}"
     try:
         access.ssl_context()
@@ -22,7 +22,8 @@ def tls_file_problem(access: KafkaAccess) -> str | None:
     return None
 
 
-def _why_unread(path: str) -> str | None:
+def why_unread(path: str) -> str | None:
+    """Why a file cannot be read, or has nothing; null where it can, and has."""
     try:
         with open(path, "rb") as opened:
             return None if opened.read(1) else "is empty"
@@ -30,10 +31,19 @@ def _why_unread(path: str) -> str | None:
         return f"cannot be read: {error.strerror}"
 
 
+def why_no_authority(path: str) -> str | None:
+    """Why nobody can be trusted by a file that can be read."""
+    try:
+        ssl.create_default_context(cafile=path)
+    except OSError:
+        return "holds no certificate in PEM form that can be used"
+    return None
+
+
 def _why_refused(access: KafkaAccess, error: OSError) -> str:
     cafile, certfile = access.ssl_cafile, access.ssl_certfile
-    if cafile is not None and not _is_authority(cafile):
-        return f"ssl_cafile: {cafile}: holds no certificate in PEM form that can be used"
+    if cafile is not None and (useless := why_no_authority(cafile)):
+        return f"ssl_cafile: {cafile}: {useless}"
     if certfile is None:
         return f"ssl_cafile: cannot be used for TLS: {error}"
     if _CERTIFICATE not in _text(certfile):
@@ -53,14 +63,6 @@ def _why_key(keyfile: str | None, certfile: str, error: OSError) -> str:
     if any(mark in text for mark in _ENCRYPTED):
         return f"ssl_password, ssl_password_file: required to open the private key in {path}, and the right one"
     return f"{setting}: {path}: cannot be used for TLS: {error}"
-
-
-def _is_authority(path: str) -> bool:
-    try:
-        ssl.create_default_context(cafile=path)
-    except OSError:
-        return False
-    return True
 
 
 def _text(path: str) -> str:

@@ -4,8 +4,10 @@ import ast
 from collections.abc import Iterator
 from typing import Any
 
+from opentelemetry.exporter.prometheus import PrometheusMetricReader
 from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import InMemoryMetricReader
+from prometheus_client import CollectorRegistry, generate_latest
 
 from headrace.metric_table import METRICS, views
 from tests.repository.markdown import ROOT
@@ -44,14 +46,41 @@ def _unit(call: ast.Call) -> str:
     return "" if given in ([], ["1"]) else str(given[0])
 
 
-def test_every_instrument_is_in_the_table_with_its_unit() -> None:
+def _kind(call: ast.Call) -> str:
+    made = _name(call)
+    return next((kind for kind in ("counter", "gauge") if made.endswith(kind)), "histogram")
+
+
+def test_every_instrument_is_in_the_table_with_its_type_and_unit() -> None:
     made = {}
     for call in (call for tree in _trees() for call in _calls(tree)):
         texts = _texts(call)
         makes = _name(call).startswith(("create_", "observe_gauge", SECONDS))
         if makes and texts and texts[0].startswith("headrace_"):
-            made[texts[0]] = _unit(call)
-    assert made == {metric.name: metric.unit for metric in METRICS}
+            made[texts[0]] = _kind(call), _unit(call)
+    assert made == {metric.name: (metric.kind, metric.unit) for metric in METRICS}
+
+
+def test_metrics_are_exposed_and_exported_as_the_table_says() -> None:
+    registry, exported = CollectorRegistry(), InMemoryMetricReader()
+    exposition = PrometheusMetricReader(registry=registry, disable_target_info=True, scope_info_enabled=False)
+    provider = MeterProvider([exposition, exported], views=views(), shutdown_on_exit=False)
+    meter = provider.get_meter("test")
+    for metric in METRICS:
+        match metric.kind:
+            case "counter":
+                meter.create_counter(metric.name, unit=metric.unit).add(1)
+            case "gauge":
+                meter.create_gauge(metric.name, unit=metric.unit).set(1)
+            case "histogram":
+                meter.create_histogram(metric.name, unit=metric.unit).record(1)
+    page = generate_latest(registry).decode()
+    told = dict(line.split()[2:] for line in page.splitlines() if line.startswith("# TYPE "))
+    assert told == {metric.exposed_name: metric.kind for metric in METRICS}
+    collected = exported.get_metrics_data()
+    assert collected is not None
+    (scope,) = collected.resource_metrics[0].scope_metrics
+    assert {metric.name: metric.unit for metric in scope.metrics} == {metric.name: metric.unit for metric in METRICS}
 
 
 def test_every_label_that_is_given_is_in_the_table_and_each_of_the_table_is_given() -> None:

@@ -19,6 +19,7 @@ from headrace.exit_codes import CannotRunError, ExitCode
 from headrace.otlp import otlp_reader
 from tests.headrace.example_process import WAITS, Run
 
+HERE = {"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:4318"}
 EVERY = {"OTEL_METRIC_EXPORT_INTERVAL": "100"}
 
 
@@ -105,7 +106,7 @@ async def test_the_end_of_a_process_is_exported_though_no_interval_has_passed(ru
 async def test_a_receiver_that_is_away_costs_a_line_and_one_when_it_is_back(run: Run) -> None:
     port = free_port()
     async with asyncio.timeout(60):
-        process = run(WAITS, OTEL_EXPORTER_OTLP_ENDPOINT=f"http://127.0.0.1:{port}", **EVERY)
+        process = run(WAITS, OTEL_EXPORTER_OTLP_ENDPOINT=f"http://me:hunter2@127.0.0.1:{port}", **EVERY)
         assert process.stderr is not None
         lines = [await _until(process.stderr, "otlp_export_failed")]
         receiver = Receiver()
@@ -115,7 +116,11 @@ async def test_a_receiver_that_is_away_costs_a_line_and_one_when_it_is_back(run:
         _, rest = await asyncio.to_thread(process.communicate)
     logged = "".join([*lines, rest])
     assert "Traceback" not in logged
-    events = [json.loads(line)["event"] for line in logged.splitlines()]
+    assert "hunter2" not in logged
+    told = [json.loads(line) for line in logged.splitlines()]
+    urls = {line["url"] for line in told if line["event"].startswith("otlp_export")}
+    assert urls == {f"http://(hidden)@127.0.0.1:{port}/v1/metrics"}
+    events = [line["event"] for line in told]
     # Its end finds the receiver away once more, at the latest.
     assert events.count("otlp_export_failed") in (1, 2)
     assert events.count("otlp_export_resumed") == 1
@@ -162,12 +167,44 @@ async def _until(lines: Any, event: str) -> str:
             {"OTEL_EXPORTER_OTLP_ENDPOINT": "http://x:4317", "OTEL_EXPORTER_OTLP_PROTOCOL": "grpc"},
             "OTEL_EXPORTER_OTLP_PROTOCOL: 'grpc', allowed: http/protobuf",
         ),
+        (HERE | {"OTEL_METRIC_EXPORT_INTERVAL": "10s"}, "OTEL_METRIC_EXPORT_INTERVAL: '10s', allowed: milliseconds"),
+        (HERE | {"OTEL_METRIC_EXPORT_INTERVAL": "0"}, "OTEL_METRIC_EXPORT_INTERVAL: '0', allowed: milliseconds above"),
+        (HERE | {"OTEL_METRIC_EXPORT_TIMEOUT": "inf"}, "OTEL_METRIC_EXPORT_TIMEOUT: 'inf', allowed: milliseconds"),
+        (HERE | {"OTEL_EXPORTER_OTLP_TIMEOUT": "ten"}, "OTEL_EXPORTER_OTLP_TIMEOUT: 'ten', allowed: seconds above 0"),
+        (
+            HERE | {"OTEL_EXPORTER_OTLP_METRICS_COMPRESSION": "zstd"},
+            "OTEL_EXPORTER_OTLP_METRICS_COMPRESSION: 'zstd', allowed: none, gzip, deflate",
+        ),
+        (
+            HERE | {"OTEL_EXPORTER_OTLP_CERTIFICATE": "/nowhere/ca.pem"},
+            "OTEL_EXPORTER_OTLP_CERTIFICATE: '/nowhere/ca.pem': cannot be read: No such file or directory",
+        ),
+        (
+            HERE | {"OTEL_EXPORTER_OTLP_METRICS_CERTIFICATE": __file__},
+            f"OTEL_EXPORTER_OTLP_METRICS_CERTIFICATE: {__file__!r}: holds no certificate in PEM form",
+        ),
+        (
+            HERE | {"OTEL_EXPORTER_OTLP_CLIENT_KEY": "/nowhere/own.key"},
+            "OTEL_EXPORTER_OTLP_CLIENT_KEY: '/nowhere/own.key': cannot be read",
+        ),
+        (
+            {"OTEL_EXPORTER_OTLP_ENDPOINT": "ftp://me:hunter2@x"},
+            "OTEL_EXPORTER_OTLP_ENDPOINT: 'ftp://(hidden)@x', allowed: http",
+        ),
     ],
 )
 def test_what_cannot_be_followed_is_refused(given: dict[str, str], told: str) -> None:
-    with pytest.raises(CannotRunError, match="allowed") as refused:
+    with pytest.raises(CannotRunError) as refused:
         otlp_reader(given)
     assert refused.value.message.startswith(told)
+    assert len(refused.value.message.splitlines()) == 1
+
+
+def test_all_that_cannot_be_followed_is_told_together() -> None:
+    given = {"OTEL_EXPORTER_OTLP_ENDPOINT": "x:4318", "OTEL_EXPORTER_OTLP_PROTOCOL": "grpc"}
+    with pytest.raises(CannotRunError) as refused:
+        otlp_reader(given)
+    assert [line.partition(":")[0] for line in refused.value.message.splitlines()] == list(given)
 
 
 @pytest.mark.parametrize(
