@@ -144,6 +144,7 @@ async def _acknowledged(producer: AIOKafkaProducer, futures: Sequence[asyncio.Fu
         await sent
     finally:
         sent.cancel()
+        _collect([sent])
 
 
 def _check_alive(producer: AIOKafkaProducer) -> None:

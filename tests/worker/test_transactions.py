@@ -1,6 +1,7 @@
 """One partition's producer on a real Kafka: what is committed is readable, and nothing else is."""
 
 import asyncio
+import gc
 from collections.abc import AsyncIterator
 from functools import partial
 
@@ -108,6 +109,31 @@ async def test_a_transaction_that_ended_underneath_has_failed(pipeline: Pipeline
     await owner.write([record(pipeline, b"again")])
     assert await values(pipeline) == [b"again"]
     await owner.close()
+
+
+class CancelAt:
+    """The task that passes a point is cancelled, as when a transaction takes too long, at its next wait."""
+
+    def __init__(self, point: FaultPoint) -> None:
+        self._point = point
+
+    async def reached(self, point: FaultPoint, partition: int) -> None:
+        task = asyncio.current_task()
+        if point is self._point and task is not None:
+            asyncio.get_running_loop().call_soon(task.cancel)
+
+
+async def test_a_transaction_given_up_leaves_no_exception_that_nobody_takes(pipeline: Pipeline) -> None:
+    told: list[dict[str, object]] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: told.append(context))
+    broken = transactions(pipeline, CancelAt(FaultPoint.RECORDS_SENT))
+    await broken.start()
+    with pytest.raises(asyncio.CancelledError):
+        await asyncio.create_task(broken.write([record(pipeline, b"lost"), record(pipeline, b"too")]))
+    await broken.abort()
+    await broken.close()
+    gc.collect()
+    assert told == []
 
 
 async def test_memory_is_the_newest_committed_value_of_each_key(
