@@ -10,6 +10,7 @@ from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
 
 from headrace.address_file import write_address
 from headrace.exit_codes import CannotRunError, ExitCode
+from headrace.few_connections import listen
 from headrace.host_name import url_host
 from headrace.settings import ProcessSettings
 
@@ -72,13 +73,14 @@ class HealthServer:
         self._runner = web.AppRunner(application, access_log=None, handle_signals=False)
         await self._runner.setup()
         host, port = self._settings.health_host, self._settings.health_port
+        assert self._runner.server is not None, "it has been set up"
         try:
-            await web.TCPSite(self._runner, host, port).start()
+            self._listening = await listen(self._runner.server, host, port)
         except OSError as error:
             await self._runner.cleanup()
             message = f"--health-port: {host}:{port} cannot be used: {error.strerror or error}"
             raise CannotRunError(message, ExitCode.UNAVAILABLE) from error
-        self.address = f"{url_host(host)}:{self._runner.addresses[0][1]}"
+        self.address = f"{url_host(host)}:{self._listening.sockets[0].getsockname()[1]}"
         log.info("health_served", address=self.address)
         write_address(self._settings.health_file, self.address, "--health-file")
         return self
@@ -86,6 +88,7 @@ class HealthServer:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self._listening.close()
         await self._runner.cleanup()
         if self._settings.health_file is not None:
             self._settings.health_file.unlink(missing_ok=True)

@@ -21,9 +21,9 @@ _QUIET = {
 change nothing: no time of ours depends on them."""
 _PASSWORDS = "aiokafka.conn"
 """At level debug it tells requests as they are, and that of SASL PLAIN is the password."""
-_REPEATING = ("aiokafka", SERVER)
-"""Each of the one's clients tells each of its tries, many a second while brokers are away; the other tells of whatever
-is sent to our ports."""
+_REPEATING = ("aiokafka", SERVER, "asyncio")
+"""Each of the first's clients tells each of its tries, many a second while brokers are away; the second tells of
+whatever is sent to our ports, the third of each connection that it cannot accept, with thousands of tries a second."""
 _BAD_REQUESTS = BadRequestsFilter()
 
 

@@ -1,11 +1,16 @@
 """The frame of a long-running process, in a process of its own: signals, health, metrics, exit codes."""
 
+import contextlib
 import json
+import resource
 import signal
 import socket
 from pathlib import Path
 
+import psutil
+
 from headrace.exit_codes import ExitCode
+from headrace.few_connections import CONNECTIONS_MAX
 from tests.headrace.example_process import WAITS, Run, address, get
 
 
@@ -85,6 +90,41 @@ async def main(process):
     told, _ = process.communicate(timeout=60)
     assert process.returncode == ExitCode.OK
     assert told == "cleaned up\n"
+
+
+def test_idle_connections_keep_nobody_out(run: Run, tmp_path: Path) -> None:
+    process = run(WAITS)
+    host, port = address(tmp_path).rsplit(":", 1)
+    with contextlib.ExitStack() as held:
+        idle = [
+            held.enter_context(socket.create_connection((host, int(port)), timeout=60))
+            for _ in range(CONNECTIONS_MAX + 20)
+        ]
+        assert get(f"http://{host}:{port}/healthz")[0] == 200
+        assert idle[0].recv(1) == b"", "the oldest is closed"
+        idle[-1].sendall(b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n")
+        assert idle[-1].recv(12) == b"HTTP/1.1 200"
+        files = psutil.Process(process.pid).net_connections("tcp")
+        assert len([each for each in files if each.status == psutil.CONN_ESTABLISHED]) <= CONNECTIONS_MAX
+    process.send_signal(signal.SIGTERM)
+    process.communicate(timeout=60)
+    assert process.returncode == ExitCode.OK
+
+
+def test_a_process_without_files_left_does_not_fill_its_log(run: Run, tmp_path: Path) -> None:
+    process = run(WAITS)
+    host, port = address(tmp_path).rsplit(":", 1)
+    allowed = resource.prlimit(process.pid, resource.RLIMIT_NOFILE)
+    resource.prlimit(process.pid, resource.RLIMIT_NOFILE, (1, allowed[1]))
+    with socket.create_connection((host, int(port)), timeout=60):
+        assert process.stderr is not None
+        refused = next(line for line in process.stderr if "out of system resource" in line)
+        assert json.loads(refused)["logger"] == "asyncio"
+        resource.prlimit(process.pid, resource.RLIMIT_NOFILE, allowed)
+        assert get(f"http://{host}:{port}/healthz")[0] == 200
+    process.send_signal(signal.SIGTERM)
+    _, logged = process.communicate(timeout=60)
+    assert "out of system resource" not in logged
 
 
 def test_requests_that_are_no_http_are_refused_with_a_line_and_without_a_traceback(run: Run, tmp_path: Path) -> None:
