@@ -65,6 +65,11 @@ def record(pipeline: Pipeline, value: bytes, key: bytes = b"e") -> OutgoingRecor
 
 
 async def values(pipeline: Pipeline, isolation: str = "read_committed") -> list[bytes | None]:
+    """All that can be read, once the last transaction has ended in the log: Kafka answers a commit before that, but no
+    successor."""
+    successor = transactions(pipeline)
+    await successor.start()
+    await successor.close()
     return [message.value for message in await pipeline.read("controllers", isolation)]
 
 
