@@ -7,6 +7,7 @@ transaction of theirs. A producer that failed in any way is never used again; it
 import asyncio
 import contextlib
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from aiokafka import AIOKafkaProducer
 from aiokafka.errors import (
@@ -161,7 +162,7 @@ async def _stop(producer: AIOKafkaProducer) -> None:
     _collect([*([] if waiter is None else [waiter]), *(batch._drain_waiter for batch in queued)])
 
 
-def _collect(futures: Sequence[asyncio.Future[object]]) -> None:
+def _collect(futures: Sequence[asyncio.Future[Any]]) -> None:
     """Take the exceptions of futures that nobody awaits any more: a failed producer leaves many."""
     for future in futures:
         if not future.done():
@@ -170,6 +171,6 @@ def _collect(futures: Sequence[asyncio.Future[object]]) -> None:
             _take_exception(future)
 
 
-def _take_exception(future: asyncio.Future[object]) -> None:
+def _take_exception(future: asyncio.Future[Any]) -> None:
     if not future.cancelled():
         future.exception()
