@@ -16,7 +16,7 @@ from tests.security.kafka_admin import Acl, allow, withdraw
 from tests.security.rights import told_of, without
 from tests.security.secured_kafka import SecuredKafka, environment_of, user
 from tests.security.secured_line import NAMES, PREFIX, Line
-from wire.acls import Operation, Resource, Right, Role
+from wire.acls import Operation, Resource, Right, Role, rights_of
 from wire.admission import RefusedError
 from wire.producer import TelemetryProducer
 
@@ -32,6 +32,11 @@ REFUSED = [
     (Role.SINK, ("sink",), Right(resource=Resource.TOPIC, name=NAMES.real("signals"), operation=Operation.READ)),
     (Role.ACTUATOR, ACTUATOR, Right(resource=Resource.TOPIC, name=NAMES.real("outcomes"), operation=Operation.WRITE)),
 ]
+
+
+def group_right(role: Role) -> Right:
+    (right,) = (right for right in rights_of(role, NAMES) if right.resource is Resource.GROUP)
+    return right
 
 
 @pytest.mark.usefixtures("topics")
@@ -114,6 +119,44 @@ async def test_a_right_that_is_taken_from_a_running_worker_ends_it(
     log = worker.log_path.read_text()
     assert worker.process.returncode == ExitCode.REFUSED, log
     assert len([text for text in log.splitlines() if re.search(told_of(right, Role.WORKER), text)]) == 1, log
+    assert "Traceback" not in log
+
+
+SINK = ("sink",)
+FETCHING = [
+    (Role.SINK, SINK, Right(resource=Resource.TOPIC, name=NAMES.real("signals"), operation=Operation.READ)),
+    (Role.SINK, SINK, group_right(Role.SINK)),
+    (
+        Role.ACTUATOR,
+        ACTUATOR,
+        Right(resource=Resource.TOPIC, name=NAMES.real("decisions.scaling"), operation=Operation.READ),
+    ),
+    (Role.ACTUATOR, ACTUATOR, group_right(Role.ACTUATOR)),
+]
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("topics")
+@pytest.mark.parametrize(
+    ("role", "command", "right"), FETCHING, ids=[f"{role.value}-{right}" for role, _, right in FETCHING]
+)
+async def test_a_right_to_read_that_is_taken_from_a_running_process_ends_it(
+    secured: SecuredKafka, line: Line, role: Role, command: Sequence[str], right: Right
+) -> None:
+    describe = Acl(f"User:{user(role)}", replace(right, operation=Operation.DESCRIBE))
+    line.start(role, *command)
+    (process,) = line.children.running
+    while "partitions_assigned" not in process.log_path.read_text():  # noqa: ASYNC110  # as above
+        await asyncio.sleep(0.05)
+    await allow(secured.administrator, [describe])
+    async with without(secured, role, right):
+        await asyncio.to_thread(process.process.wait, 60)
+    await withdraw(secured.administrator, [describe])
+    log = process.log_path.read_text()
+    assert process.process.returncode == ExitCode.REFUSED, log
+    (told,) = (text for text in log.splitlines() if "does not allow" in text)
+    assert told.startswith(f"Kafka at {secured.scram(role).bootstrap} does not allow User:{user(role)}: ")
+    assert f"{right.operation.value} on {right.resource.value} {right.name}" in told
     assert "Traceback" not in log
 
 
