@@ -24,8 +24,8 @@ $(READY): requirements.lock pyproject.toml
 setup: $(READY)  ## Python environment in .venv, from the lock
 
 .PHONY: demo
-demo: $(READY)  ## A fleet that follows its load, on this machine; make demo DEMO=engine: real engines
-	$(BIN)/headrace demo $(DEMO)
+demo: $(READY)  ## A fleet that follows its load, on this machine; SPEED=5: slower; DEMO=engine: real engines
+	$(BIN)/headrace demo $(DEMO) $(if $(SPEED),--speed $(SPEED))
 
 .PHONY: test
 test: $(READY)  ## All tests but the soaks, in under 10 minutes on two cores

@@ -106,6 +106,9 @@ def fleet(settings: FleetDemoSettings) -> ExitCode:
     In the end every row of every topic is counted in Kafka and in the Delta tables, and it is told how the burst was
     followed, what it cost, and how to ask why. A page with the plots lies in the run's folder.
 
+    Status 1: decisions were not made from fresh signals, as the machine was too busy for --speed, or rows are not where
+    they belong; the verdict at the end says which.
+
     `headrace demo engine` shows the line with real engines instead; it has flags of its own (--help).
 
     Ctrl-C at any moment ends every process. The data stays in its folder, which is named at the beginning and the end;

@@ -12,6 +12,7 @@ from rich.console import Console
 from headrace.demo.answers import new_table, tell_audit, tell_head, tell_questions, tell_reasons
 from headrace.demo.audit import TopicAudit
 from headrace.demo.console import say
+from headrace.demo.fleet.evidence import Verdict, read_evidence, remedy
 from headrace.demo.fleet.facts import BurstFacts, burst_facts
 from headrace.demo.fleet.history import EndpointHistory, read_histories
 from headrace.demo.fleet.line import FleetPlan
@@ -52,6 +53,20 @@ class Report:
         return {history.name: history for history in read_histories(self.plan.tables, self.policies, gpus)}
 
     @cached_property
+    def verdict(self) -> Verdict:
+        """Raises StorageError."""
+        return Verdict(
+            evidence=read_evidence(self.plan.tables, self.policies),
+            is_exact=all(one.is_exact for one in self.audits),
+            speed=self.plan.speed,
+        )
+
+    @property
+    def is_comparable(self) -> bool:
+        """What it cost compares with a static fleet's: decisions followed the load, and were carried out."""
+        return self.plan.acts and self.verdict.is_fresh
+
+    @cached_property
     def burst(self) -> BurstFacts:
         seconds = self.plan.event_s
         begins_s = self.first_s + round(BURST.begins_s(seconds))
@@ -71,14 +86,19 @@ def page_of(data: Path) -> Path:
 
 
 def tell_report(console: Console, report: Report) -> ExitCode:
-    """Tell everything and write the page; blocking. Raises StorageError, CannotRunError."""
-    is_exact = tell_audit(console, report.audits)
+    """Tell the verdict, then everything, and write the page; blocking. Raises StorageError, CannotRunError.
+
+    INCOMPLETE where rows are not where they belong, or decisions were not made from fresh signals.
+    """
+    console.print()
+    say(console, report.verdict.words)
+    tell_audit(console, report.audits)
     tell_reasons(console, report.plan.tables)
     tell_questions(console, report.plan.tables, QUESTIONS)
     _tell_what_came(console, report)
     _write_page(report)
     _tell_how_to_go_on(console, report)
-    return ExitCode.OK if is_exact else ExitCode.INCOMPLETE
+    return ExitCode.OK if report.verdict.is_good else ExitCode.INCOMPLETE
 
 
 def _tell_what_came(console: Console, report: Report) -> None:
@@ -96,17 +116,13 @@ def _tell_what_came(console: Console, report: Report) -> None:
         "behind the clock.",
     )
     if is_busy(behind.samples_s):
-        say(
-            console,
-            "This machine was too busy for this speed: decisions came late, as you see. "
-            f"Try {own_name()} demo --speed 5.",
-        )
+        say(console, f"For a while this machine was too busy for this speed; {remedy(report.plan.speed)}.")
 
 
 def _tell_cost(console: Console, report: Report) -> None:
     tell_head(console, "What the clients got, and what it cost")
     got = ("endpoint", "requests", "SLO kept", "turned away", "given up", "GPU-hours")
-    table = new_table((*got, "peak", "static fleet", "saved") if report.plan.acts else got)
+    table = new_table((*got, "peak", "static fleet", "saved") if report.is_comparable else got)
     for name, history in report.histories.items():
         served = report.served[name]
         cells = [
@@ -122,7 +138,7 @@ def _tell_cost(console: Console, report: Report) -> None:
         ]
         table.add_row(*cells[: len(table.columns)])
     console.print(table)
-    if report.plan.acts:
+    if report.is_comparable:
         words = "A static fleet has the replicas that the busiest minute needed (peak), all the time"
         if any(served.turned_away for served in report.served.values()):
             words += "; it waits for no start-up, and would have turned away fewer"
@@ -134,7 +150,7 @@ def _write_page(report: Report) -> None:
         PageContent(
             histories=list(report.histories.values()),
             served=report.served,
-            acts=report.plan.acts,
+            is_comparable=report.is_comparable,
             titles={one.name: one.what for one in ENDPOINTS},
             words={name: report.words(name) for name in report.histories},
             notes=_notes(report),
@@ -159,7 +175,7 @@ def _lead(report: Report) -> str:
     return (
         f"{plan.event_s / 60:.0f} minutes of traffic to a simulated fleet of three endpoints, {plan.speed:g} times as "
         "fast as real ones. The replicas are simulated; Kafka, the workers that decided, the actuator that carried "
-        f"decisions out, and the tables are what production runs.{acting}"
+        f"decisions out, and the tables are what production runs.{acting} {report.verdict.words}"
     )
 
 

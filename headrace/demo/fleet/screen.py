@@ -147,7 +147,7 @@ def is_busy(behind_s: float) -> bool:
 
 
 def _busy(standing: Standing) -> str:
-    return f"samples are {standing.behind_s:.0f} s behind: this machine is too busy for this speed, try --speed 5"
+    return f"samples are {standing.behind_s:.0f} s behind: this machine is too busy for this speed, try a lower --speed"
 
 
 def _wide(endpoints: Sequence[EndpointStanding]) -> RenderableType:

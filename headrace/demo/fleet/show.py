@@ -35,7 +35,7 @@ class Played:
 
 
 async def run_show(plan: FleetPlan, console: Console) -> ExitCode:
-    """All of it; INCOMPLETE where the count at the end is not as it must be.
+    """All of it; INCOMPLETE where the verdict at the end is not good.
 
     Raises CannotRunError, KafkaError, StorageError.
     """

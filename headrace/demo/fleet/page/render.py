@@ -22,13 +22,13 @@ TABLE_STEP_S = 60
 class PageContent:
     """What the page is made of.
 
-    `acts`: decisions were carried out, so that the cost compares with a static fleet's. By endpoint: `words` its
+    `is_comparable`: what it cost compares with a static fleet's. By endpoint: `words` its
     paragraphs, one a line, `notes` what belongs to its SLO. `commands` are to be pasted, each with what it is for.
     """
 
     histories: Sequence[EndpointHistory]
     served: Mapping[str, Served]
-    acts: bool
+    is_comparable: bool
     titles: Mapping[str, str]
     words: Mapping[str, str]
     notes: Mapping[str, str]
@@ -54,7 +54,7 @@ def render_page(content: PageContent) -> str:
         begin=min(history.first_s for history in histories),
         end=max(history.last_s for history in histories),
         endpoints=[_endpoint(history, content) for history in histories],
-        hours=_plot(hours_figure(histories, content.acts), "plot-hours"),
+        hours=_plot(hours_figure(histories, content.is_comparable), "plot-hours"),
         reasons=_plot(reasons_figure(histories), "plot-reasons"),
         reason_rows=_reason_rows(histories),
         gpu_hours=sum(history.gpu_hours for history in histories),
