@@ -13,7 +13,6 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.errors import KafkaError
 
 from headrace.broker_classes import archive_option
@@ -22,6 +21,7 @@ from headrace.broker_jars import fetch_jars, find_java
 from headrace.clock import monotonic_s
 from headrace.exit_codes import CannotRunError, ExitCode
 from headrace.leash import run_apart, spawn_leashed
+from wire.kafka import KafkaAccess, open_admin, started
 
 HEAP_MB = 320
 """Enough for a thousand partitions and a few MB a second; with the JVM's own about 450 MB resident."""
@@ -222,15 +222,12 @@ def _answers(bootstrap: str) -> bool:
     """Whether a broker answers there, lists itself, and leads every partition that it has."""
 
     async def ask() -> bool:
-        admin = AIOKafkaAdminClient(bootstrap_servers=bootstrap, request_timeout_ms=_REQUEST_MS)
-        try:
-            await admin.start()
+        access = KafkaAccess(bootstrap=bootstrap)
+        async with started(open_admin(access, request_timeout_ms=_REQUEST_MS)) as admin:
             cluster = await admin.describe_cluster()
             topics = await admin.describe_topics()
-            leaders = [partition["leader"] for topic in topics for partition in topic["partitions"]]
-            return bool(cluster["brokers"]) and min(leaders, default=0) >= 0
-        finally:
-            await admin.close()
+        leaders = [partition["leader"] for topic in topics for partition in topic["partitions"]]
+        return bool(cluster["brokers"]) and min(leaders, default=0) >= 0
 
     host, port = bootstrap.rsplit(":", 1)
     try:
