@@ -1,12 +1,14 @@
 """Whether Kafka answers, asked over a connection of its own: consumers and producers wait in silence for brokers."""
 
 import asyncio
+from collections.abc import Callable
 
 import structlog
 from aiokafka.client import AIOKafkaClient
 from aiokafka.errors import KafkaError
 
 from headrace.clock import monotonic_s
+from headrace.silence import Silence
 from wire.admission import RefusedError, reason_of
 from wire.kafka import KafkaAccess, open_client
 
@@ -21,18 +23,18 @@ log = structlog.get_logger("headrace.kafka")
 class KafkaReach:
     """`watch` asks for one topic's metadata again and again; `why_not` tells when the newest answer is too old.
 
-    Any broker may answer. `topic` is a name on the cluster.
+    Any broker may answer. `topic` is a name on the cluster. Time in which this process was stopped does not count.
     """
 
-    def __init__(self, access: KafkaAccess, topic: str) -> None:
+    def __init__(self, access: KafkaAccess, topic: str, clock_s: Callable[[], float] = monotonic_s) -> None:
         self._access = access
         self._topic = topic
-        self._answered_s = monotonic_s()
+        self._silence = Silence(clock_s)
         self._reason: Exception | None = None
 
     def why_not(self) -> str | None:
-        """Null as long as Kafka answers."""
-        silent_s = monotonic_s() - self._answered_s
+        """Null as long as Kafka answers. To be asked once a second or more often."""
+        silent_s = self._silence.look()
         if silent_s <= SILENCE_MAX_S:
             return None
         told = f"no answer from {self._access.bootstrap} for {silent_s:.0f} s"
@@ -47,7 +49,8 @@ class KafkaReach:
                     await client.bootstrap()
                     await client.set_topics([self._topic])
                 while await self._is_answered(client):
-                    self._answered_s, self._reason = monotonic_s(), None
+                    self._silence.hear()
+                    self._reason = None
                     await asyncio.sleep(ASK_EVERY_S)
             except (KafkaError, OSError, TimeoutError) as error:
                 self._tell(await reason_of(self._access, error))

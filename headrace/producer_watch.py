@@ -8,6 +8,7 @@ import structlog
 from headrace.clock import monotonic_s
 from headrace.health import Health
 from headrace.kafka_reach import SILENCE_MAX_S
+from headrace.silence import Silence
 from wire.producer import ProducerCounts, TelemetryProducer
 
 WATCH_S = 0.5
@@ -19,15 +20,15 @@ class Deliveries:
     """Tells whether what waits is acknowledged: a producer tries for minutes before it calls that an error."""
 
     def __init__(self, monotonic_s: Callable[[], float]) -> None:
-        self._monotonic_s = monotonic_s
         self._sent = 0
-        self._moved_s = monotonic_s()
+        self._silence = Silence(monotonic_s)
 
     def why_not(self, counts: ProducerCounts) -> str | None:
-        """Null as long as records are acknowledged, or none wait."""
+        """Null as long as records are acknowledged, or none wait. To be asked once a second or more often."""
         if counts.sent != self._sent or not counts.waiting:
-            self._sent, self._moved_s = counts.sent, self._monotonic_s()
-        is_silent = self._monotonic_s() - self._moved_s > SILENCE_MAX_S
+            self._sent = counts.sent
+            self._silence.hear()
+        is_silent = self._silence.look() > SILENCE_MAX_S
         return f"nothing was acknowledged for more than {SILENCE_MAX_S:g} s" if is_silent else None
 
 
