@@ -21,6 +21,9 @@ from wire.kafka import close_consumer
 POLL_LIMITS = PollLimits(messages=5000, size=4 * 1024 * 1024)
 """Of one poll: some 40 ms of work, during which nothing else runs."""
 
+KEEPALIVE_S = 1.1
+"""mode's own."""
+
 CLOSE_TIMEOUT_S = 3.0
 """How long leaving the group may take."""
 
@@ -74,6 +77,14 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):
         await super(driver.AIOKafkaConsumerThread, self).on_thread_stop()
         if self._consumer is not None:
             await close_consumer(self._consumer, CLOSE_TIMEOUT_S)
+
+    async def _keepalive2(self) -> None:
+        """As mode does it, without its error "Thread keepalive is not responding": this runs in the loop of the
+        process, not in the thread, and looks at its own last round, so that the words come after each pause of the
+        process and tell nothing of the thread. A loop that answers no more is the watch's matter."""
+        while not self.should_stop:
+            await self.sleep(KEEPALIVE_S)
+            await self._wakeup_timer_in_thread()
 
     async def _commit(self, offsets: Mapping[TP, int]) -> bool:
         """Commit for lag tools. A failure is counted and forgotten: nothing is restored from these offsets."""

@@ -23,6 +23,7 @@ from faust.tables.recovery import Recovery
 from faust.transport.consumer import Consumer as BaseConsumer
 from faust.transport.consumer import ThreadDelegateConsumer
 from faust.transport.drivers import aiokafka as driver
+from mode.threads import ServiceThread
 
 PINNED: dict[Callable[..., Any], str] = {
     BaseConsumer.__init__: "302410d59e6972d1",
@@ -43,6 +44,8 @@ PINNED: dict[Callable[..., Any], str] = {
     driver.AIOKafkaConsumerThread.on_thread_stop: "8dfc004e258b6c25",
     driver.AIOKafkaConsumerThread._commit: "932852ce7a23f658",
     driver.AIOKafkaConsumerThread._fetch_records: "39a2c6c79fc1455a",
+    ServiceThread._keepalive2: "3bc84ca2133f05b0",
+    ServiceThread._wakeup_timer_in_thread: "25a1647d37d56763",
     driver.Producer._settings_auth: "6d47a0b8599c573e",
     App._new_transport: "42db531312dd776f",
     App._create_directories: "a9f571c3b04abec3",
