@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from headrace.exit_codes import CannotRunError, ExitCode
+from headrace.exit_codes import CannotRunError, ExitCode, code_of_path
 
 LOGGING = Path(__file__).with_name("broker_log4j2.properties")
 
@@ -70,10 +70,10 @@ class BrokerFolder:
             known = json.loads(self._ports.read_text()) if self._ports.exists() else {}
             ports = Ports(clients or known.get("clients") or free_port(), known.get("controller") or free_port())
             self._ports.write_text(json.dumps(ports._asdict()))
-        except (OSError, ValueError) as error:
-            raise CannotRunError(
-                f"The broker's folder {self.folder} cannot be used: {error}", ExitCode.STORAGE
-            ) from error
+        except ValueError as error:
+            raise CannotRunError(f"{self._ports} cannot be used: {error}", ExitCode.STORAGE) from error
+        except OSError as error:
+            raise self._useless(error) from error
         return ports
 
     def logging(self) -> list[str]:
@@ -90,9 +90,10 @@ class BrokerFolder:
                 self._format(java, jars, ports, options)
             self._write_settings(ports, self.data)
         except OSError as error:
-            raise CannotRunError(
-                f"The broker's folder {self.folder} cannot be used: {error}", ExitCode.STORAGE
-            ) from error
+            raise self._useless(error) from error
+
+    def _useless(self, error: OSError) -> CannotRunError:
+        return CannotRunError(f"The broker's folder {self.folder} cannot be used: {error}", code_of_path(error))
 
     def last_lines(self, count: int = 12) -> str:
         """The end of both logs, for a message."""

@@ -1,6 +1,7 @@
 """How a Headrace process ends: one table for every command, and the exception that ends one with a message."""
 
 import contextlib
+import errno
 import os
 import sys
 from collections.abc import Iterable
@@ -42,6 +43,14 @@ _MEANINGS = {
     ExitCode.INTERRUPTED: "interrupted before it was done",
     ExitCode.READER_GONE: "whoever read its output, such as `head`, has ended",
 }
+
+
+_NO_SUCH_PLACE = (errno.ENOENT, errno.ENOTDIR, errno.EEXIST, errno.EISDIR)
+
+
+def code_of_path(error: OSError) -> ExitCode:
+    """Of a path that was given: USAGE where there can be no such place, STORAGE where it is not ours, or is full."""
+    return ExitCode.USAGE if error.errno in _NO_SUCH_PLACE else ExitCode.STORAGE
 
 
 def explain(codes: Iterable[ExitCode]) -> str:

@@ -8,7 +8,7 @@ from pathlib import Path
 from headrace.broker import EmbeddedBroker
 from headrace.children import Child, Children
 from headrace.clock import Clock
-from headrace.exit_codes import CannotRunError, ExitCode
+from headrace.exit_codes import CannotRunError, code_of_path
 from headrace.kafka_door import enter
 from headrace.settings import LocalKafkaSettings, environment_of
 from wire.admin import TopicSettings, create_topics
@@ -60,7 +60,7 @@ class LocalStack:
             try:
                 await asyncio.to_thread(Path(tables).mkdir, parents=True, exist_ok=True)
             except OSError as error:
-                raise CannotRunError(f"{tables}: {error.strerror}", ExitCode.STORAGE) from error
+                raise CannotRunError(f"--tables: {tables}: {error.strerror}", code_of_path(error)) from error
         return await self.start("sink", ["sink", *flags], {"HEADRACE_TABLES": tables})
 
     async def start_worker(self, number: int) -> Child:

@@ -15,6 +15,7 @@ from headrace.exit_codes import CannotRunError, ExitCode
 from headrace.health import Health, HealthServer
 from headrace.logs import configure_logs
 from headrace.settings import ProcessSettings
+from headrace.standard_output import OutputLostError, output_lost
 from headrace.telemetry import Metrics
 from headrace.variables import unread
 
@@ -53,6 +54,10 @@ def run_process(name: str, settings: S, main: Main[S]) -> ExitCode:
     except CannotRunError as error:
         error.tell()
         code = error.code
+    except OutputLostError as error:
+        told = output_lost(error)
+        told.tell()
+        code = told.code
     except KeyboardInterrupt:
         code = ExitCode.INTERRUPTED
     except Exception:

@@ -11,8 +11,15 @@ class OutputLostError(OSError):
     """Standard output could not be written, of all files."""
 
 
+class ReaderGoneError(OutputLostError):
+    """Whoever read standard output has ended.
+
+    It is no BrokenPipeError, and has no number: Rich and Typer end a process with 1 where they see either.
+    """
+
+
 class Output(io.TextIOWrapper):
-    """Raises OutputLostError; a reader that has ended stays a BrokenPipeError."""
+    """Raises OutputLostError."""
 
     def write(self, text: str, /) -> int:
         try:
@@ -45,11 +52,13 @@ def flush_output() -> None:
 
 def output_lost(error: OSError) -> CannotRunError:
     """What a failure of standard output becomes."""
-    if isinstance(error, BrokenPipeError):
+    if isinstance(error, BrokenPipeError | ReaderGoneError):
         return reader_gone()
     drop_output()
     return CannotRunError(f"standard output cannot be written: {error.strerror or error}", ExitCode.STORAGE)
 
 
-def _lost(error: OSError) -> OSError:
-    return error if isinstance(error, BrokenPipeError) else OutputLostError(error.errno, error.strerror)
+def _lost(error: OSError) -> OutputLostError:
+    if isinstance(error, BrokenPipeError):
+        return ReaderGoneError("whoever read standard output has ended")
+    return OutputLostError(error.errno, error.strerror)

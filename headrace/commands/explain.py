@@ -8,7 +8,7 @@ from pydantic import Field, field_validator
 from pydantic_core import PydanticCustomError
 
 from headrace.clock import Clock
-from headrace.commands.table_settings import StorageSettings
+from headrace.commands.table_settings import StorageSettings, missing_folder
 from headrace.exit_codes import CannotRunError, ExitCode
 from headrace.explain.explanation import as_object, explain, text_lines
 from headrace.explain.selector import DecisionSelector
@@ -68,6 +68,10 @@ class ExplainSettings(KafkaPlace, TablesPlace):
             raise PydanticCustomError("time", "{form}", {"form": str(error)}) from None
         return text
 
+    @check("tables")
+    def _tables_are_there(self) -> list[str]:
+        return [] if self.tables is None else missing_folder(self.tables)
+
     @check("tables", "bootstrap")
     def _has_a_place(self) -> list[str]:
         if self.tables is not None or self.bootstrap is not None:
@@ -109,7 +113,7 @@ def explain_decision(settings: ExplainSettings) -> ExitCode:
     found = find_case(wanted, settings.places)
     explanation = explain(found.case)
     if settings.json_:
-        typer.echo(msgspec.json.encode(as_object(explanation, found.as_object(settings.places))))
+        typer.echo(msgspec.json.encode(as_object(explanation, found.as_object(settings.places))).decode())
     else:
         typer.echo("\n".join((*text_lines(explanation, now_s), "", found.words(settings.places))))
     if found.problem is None:

@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Literal
 import structlog
 from pydantic import Field
 
-from headrace.exit_codes import CannotRunError, ExitCode, reader_gone
+from headrace.exit_codes import ExitCode
 from headrace.flags import new_app, settings_command
 from headrace.fleet.journal_file import JournalFile
 from headrace.fleet.metrics import FleetMetrics
@@ -24,6 +24,7 @@ from headrace.kafka_door import enter_if_there
 from headrace.process import Process, run_process
 from headrace.producer_watch import watch_producer
 from headrace.settings import KafkaSettings, ProcessSettings
+from headrace.standard_output import output_lost
 from simulation.fleet import Fleet
 from simulation.journal import Journal, JournalEntry
 from simulation.scale_api import make_app
@@ -191,7 +192,5 @@ def _print(summary: Mapping[str, Any]) -> None:
     try:
         sys.stdout.write(json.dumps(summary) + "\n")
         sys.stdout.flush()
-    except BrokenPipeError as error:
-        raise reader_gone() from error
     except OSError as error:
-        raise CannotRunError(f"standard output: {error.strerror}", ExitCode.STORAGE) from error
+        raise output_lost(error) from error

@@ -18,6 +18,15 @@ def _pairs(given: object) -> object:
     return {key.strip(): value for key, _, value in pairs}
 
 
+def missing_folder(address: str) -> list[str]:
+    """What a command says that only reads tables: where no folder is, none were written."""
+    folder = TableRoot(address=address).folder
+    if folder is None or folder.is_dir():
+        return []
+    what = "is no folder" if folder.exists() else "is not there"
+    return [f"--tables: {folder} {what}, allowed: the folder that a sink writes, or a URI such as s3://BUCKET/PATH"]
+
+
 class StorageSettings(Settings):
     """How to reach tables, wherever they are."""
 

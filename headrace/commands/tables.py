@@ -12,8 +12,9 @@ from rich.table import Column, Table
 from rich.text import Text
 from typer.core import TyperGroup
 
+from headrace import setting_checks
 from headrace.answer_table import answer_table
-from headrace.commands.table_settings import TablesSettings
+from headrace.commands.table_settings import TablesSettings, missing_folder
 from headrace.exit_codes import CannotRunError, ExitCode
 from headrace.flags import POSITIONAL, new_app, settings_command
 from sinks.catalog import TableCheck, TableSummary, check_tables, list_tables, query
@@ -57,8 +58,12 @@ app.info.cls = _ListByDefault
 class ListSettings(TablesSettings):
     section: ClassVar[str] = "tables"
 
+    @setting_checks.check("tables")
+    def _tables_are_there(self) -> list[str]:
+        return missing_folder(self.tables)
 
-class QuerySettings(TablesSettings):
+
+class QuerySettings(ListSettings):
     section: ClassVar[str] = "tables"
 
     sql: Annotated[str, POSITIONAL] = Field(description="A SELECT over the tables' names, in DataFusion's SQL.")
@@ -140,7 +145,7 @@ def _console() -> Console:
 def _print(answer: pa.Table, form: str) -> None:
     if form == "json":
         for row in answer.to_pylist(maps_as_pydicts="strict"):
-            typer.echo(msgspec.json.encode(row))
+            typer.echo(msgspec.json.encode(row).decode())
         return
     _console().print(answer_table(answer.slice(0, ROWS_SHOWN)))
     if answer.num_rows > ROWS_SHOWN:

@@ -20,7 +20,7 @@ from wire.topic_times import timestamp_problems
 from wire.topics import TopicNames
 
 app = new_app(
-    """Create, list or check Headrace's topics, or print who needs which rights to them (--acls does that too).
+    """Create, list or check Headrace's topics, or print who needs which rights to them.
 
     Example:
 

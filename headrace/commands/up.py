@@ -1,5 +1,6 @@
 """`headrace up`: the whole line on this machine."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from shlex import quote
 from typing import ClassVar, Literal
@@ -16,7 +17,7 @@ from headrace.kafka_door import topics_refused
 from headrace.local_stack import LocalStack
 from headrace.own_name import own_name
 from headrace.policies import PolicyFolder, load_folder
-from headrace.policies.topic import publish
+from headrace.policies.topic import publish, published_policies
 from headrace.process import Process, run_process, until_stopped
 from headrace.settings import LocalKafkaSettings, ProcessSettings
 from wire.admin import TopicsError
@@ -79,9 +80,10 @@ async def _run(process: Process[UpSettings], data: Path, policies: PolicyFolder 
         stack = LocalStack(settings, data, children, process.clock)
         bootstrap = await stack.start_kafka(settings.bootstrap)
         typer.echo(f"kafka: {bootstrap}")
+        access = settings.access_to(bootstrap)
         if policies is not None:
-            await publish(settings.access_to(bootstrap), settings.topic_names, policies.policies, clock=process.clock)
-            typer.echo(f"policies: {', '.join(policy.endpoint for policy in policies.policies)}")
+            await publish(access, settings.topic_names, policies.policies, clock=process.clock)
+        typer.echo(f"policies: {_told(await published_policies(access, settings.topic_names), settings, bootstrap)}")
         started = [await stack.start_sink(_tables(settings, data))]
         started += [await stack.start_worker(number) for number in range(settings.workers)]
         for child in started:
@@ -92,6 +94,15 @@ async def _run(process: Process[UpSettings], data: Path, policies: PolicyFolder 
         process.health.meet("children")
         typer.echo("ready; Ctrl-C ends all")
         await children.watch()
+
+
+def _told(published: Mapping[str, object], settings: UpSettings, bootstrap: str) -> str:
+    """The endpoints that have a policy, of earlier runs too; where none has, how to give one."""
+    if published:
+        return ", ".join(sorted(published))
+    prefix = f" --topic-prefix {settings.topic_prefix}" if settings.topic_prefix else ""
+    apply = f"{own_name()} policy apply FOLDER --bootstrap {bootstrap}{prefix}"
+    return f"none, so nothing is decided; give one at any time: {apply} (policy --help shows the smallest)"
 
 
 def _tables(settings: UpSettings, data: Path) -> str:

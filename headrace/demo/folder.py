@@ -4,7 +4,7 @@ from pathlib import Path
 
 import platformdirs
 
-from headrace.exit_codes import CannotRunError, ExitCode
+from headrace.exit_codes import CannotRunError, code_of_path
 
 
 def new_folder(wanted: Path | None, started: str) -> Path:
@@ -16,5 +16,5 @@ def new_folder(wanted: Path | None, started: str) -> Path:
         if any(folder.iterdir()):
             raise CannotRunError(f"--data: {folder}, allowed: a new or an empty folder")
     except OSError as error:
-        raise CannotRunError(f"--data: {folder}: {error.strerror}", ExitCode.STORAGE) from error
+        raise CannotRunError(f"--data: {folder}: {error.strerror}", code_of_path(error)) from error
     return folder

@@ -218,7 +218,7 @@ def test_a_folder_that_cannot_be_written_is_told(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(CannotRunError, match=r"folder .*file/broker cannot be used") as caught:
         EmbeddedBroker(tmp_path / "file" / "broker").start()
-    assert caught.value.code is ExitCode.STORAGE
+    assert caught.value.code is ExitCode.USAGE
 
 
 def test_a_parent_killed_while_starting_leaves_no_java(tmp_path: Path) -> None:

@@ -3,7 +3,7 @@
 import os
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
@@ -112,22 +112,38 @@ def test_commands_are_imported_when_they_are_called() -> None:
     assert told.stdout.strip() in ("[]", "['aiokafka']")
 
 
-@pytest.mark.parametrize(
-    "command", [("--help",), ("policy", "check", "--help"), ("topics",), ("policy", "check", "HERE")]
-)
-def test_a_full_standard_output_is_told_in_a_line(command: tuple[str, ...], tmp_path: Path) -> None:
+OUTPUTS = [("--help",), ("policy", "check", "--help"), ("topics",), ("policy", "check", "HERE"), ("topics", "acls")]
+
+
+@pytest.mark.parametrize("command", OUTPUTS, ids=" ".join)
+def test_a_reader_that_has_ended_is_a_status_and_no_message(command: tuple[str, ...], policies: Path) -> None:
+    """As of `headrace topics acls | head -2`."""
+    read, write = os.pipe()
+    os.close(read)
+    ended = _ended(command, policies, write)
+    os.close(write)
+    assert (ended.returncode, ended.stderr) == (ExitCode.READER_GONE, "")
+
+
+@pytest.mark.parametrize("command", OUTPUTS, ids=" ".join)
+def test_a_full_standard_output_is_told_in_a_line(command: tuple[str, ...], policies: Path) -> None:
+    with Path("/dev/full").open("w") as full:
+        ended = _ended(command, policies, full.fileno())
+    assert ended.returncode == ExitCode.STORAGE
+    assert ended.stderr == "standard output cannot be written: No space left on device\n"
+
+
+@pytest.fixture
+def policies(tmp_path: Path) -> Path:
     (tmp_path / "chat.yaml").write_text(
         "endpoint: chat\nscaleTargetRef: {kind: Deployment, name: chat}\nminReplicas: 1\nmaxReplicas: 2\n"
         "metrics: [{name: inflight_requests, target: 4}]\n"
     )
-    arguments = [str(tmp_path) if word == "HERE" else word for word in command]
-    with Path("/dev/full").open("w") as full:
-        ended = subprocess.run(
-            [sys.executable, "-m", "headrace.main", *arguments],
-            stdout=full,
-            stderr=subprocess.PIPE,
-            text=True,
-            check=False,
-        )
-    assert ended.returncode == ExitCode.STORAGE
-    assert ended.stderr == "standard output cannot be written: No space left on device\n"
+    return tmp_path
+
+
+def _ended(command: Sequence[str], policies: Path, output: int) -> subprocess.CompletedProcess[str]:
+    """With its standard output there; HERE stands for the policies."""
+    arguments = [str(policies) if word == "HERE" else word for word in command]
+    called = [sys.executable, "-m", "headrace.main", *arguments]
+    return subprocess.run(called, stdout=output, stderr=subprocess.PIPE, text=True, check=False)

@@ -1,4 +1,4 @@
-"""The settings of `headrace topics --acls`."""
+"""The settings of `headrace topics acls`."""
 
 import pytest
 from pydantic import ValidationError

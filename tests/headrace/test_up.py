@@ -77,8 +77,13 @@ def test_everything_runs_and_ctrl_c_ends_it_and_tells_where_the_data_is(start: S
 
 
 def test_a_killed_worker_ends_all_with_its_name_and_log(start: Start, tmp_path: Path, kafka: Kafka) -> None:
-    process = start("--bootstrap", kafka.bootstrap, "--topic-prefix", kafka.prefix())
-    lines_until_ready(process, tmp_path)
+    prefix = kafka.prefix()
+    process = start("--bootstrap", kafka.bootstrap, "--topic-prefix", prefix)
+    told = [line for line in lines_until_ready(process, tmp_path) if line.startswith("policies: ")]
+    assert len(told) == 1
+    apply = f"policy apply FOLDER --bootstrap {kafka.bootstrap} --topic-prefix {prefix} "
+    assert told[0].startswith("policies: none, so nothing is decided; give one at any time: ")
+    assert apply in told[0]
     children = psutil.Process(process.pid).children(recursive=True)
     worker = next(child for child in children if "worker" in child.cmdline())
     worker.kill()

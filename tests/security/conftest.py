@@ -18,9 +18,9 @@ from wire.admin import TopicSettings, create_topics
 
 
 def printed_acls(*arguments: str) -> list[str]:
-    """What `headrace topics --acls` prints."""
+    """What `headrace topics acls` prints."""
     prefix = () if "--topic-prefix" in arguments else ("--topic-prefix", PREFIX)
-    result = CliRunner().invoke(app, ["--acls", *prefix, *arguments])
+    result = CliRunner().invoke(app, ["acls", *prefix, *arguments])
     assert result.exit_code == 0, result.output
     return result.stdout.splitlines()
 

@@ -179,10 +179,19 @@ async def test_an_unknown_table_is_answered_with_those_there_are(filled: Path) -
     assert REQUESTS in answered.stderr
 
 
-def test_a_missing_folder_has_a_status(tmp_path: Path) -> None:
-    listed = headrace("tables", f"--tables={tmp_path / 'nowhere'}")
-    assert listed.returncode == ExitCode.STORAGE
-    assert "nowhere" in listed.stderr
+@pytest.mark.parametrize(
+    "command",
+    [("tables", "list"), ("tables", "query", "SELECT 1"), ("tables", "check"), ("explain", "chat")],
+    ids=" ".join,
+)
+def test_a_folder_that_is_not_there_is_a_wrong_path(command: tuple[str, ...], tmp_path: Path) -> None:
+    nowhere, file = tmp_path / "nowhere", tmp_path / "file"
+    file.touch()
+    for wrong, said in ((nowhere, "is not there"), (file, "is no folder")):
+        ended = headrace(*command, f"--tables={wrong}")
+        assert ended.returncode == ExitCode.USAGE
+        assert ended.stderr.startswith(f"--tables: {wrong} {said}, allowed: ")
+        assert len(ended.stderr.splitlines()) == 1
 
 
 @pytest.mark.parametrize("damage", [Path.unlink, lambda file: file.write_bytes(b"PAR1")], ids=["gone", "damaged"])
