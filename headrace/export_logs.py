@@ -13,7 +13,7 @@ from aiokafka.errors import UnknownError
 from streams.endpoints.effects import PolicyDeleted
 from streams.shell.log_offsets import STEPS_BACK_S
 from wire.batches import FrameRun, JsonRun, Run, Tombstone, decode_batch
-from wire.codec import DecodeError, decode
+from wire.codec import DecodeError, decode, has_own_key
 from wire.frame_schema import frame_columns
 from wire.frames import histogram_at
 from wire.kafka import partition_of
@@ -121,7 +121,7 @@ class EndpointLogs:
         async for messages in self.messages(topic, first, end):
             for message in messages:
                 record = _read(topic, message) if message.key == key else None
-                if isinstance(record, kind):
+                if isinstance(record, kind) and has_own_key(topic, key, record):
                     yield message, record
 
     async def _consumer(self, topic: str) -> AIOKafkaConsumer:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from records.fields import SECOND_MAX
 from records.outcomes import DeadLetter
 from wire.batch_limits import REFUSED_HEADER, reason_of
-from wire.codec import UNREADABLE, DecodeError, decode, explain, json_reader
+from wire.codec import UNREADABLE, DecodeError, decode, explain, foreign_key, has_own_key, json_reader
 from wire.frames import ARROW_CONTENT_TYPE, CONTENT_TYPE_HEADER, Frame, RowError, decode_frame
 from wire.known_frames import KnownFrame
 from wire.topics import TOPICS
@@ -115,7 +115,8 @@ def decode_messages(
 
     `received_s` is the record's own where set, else the Kafka timestamp. Nothing is received after Kafka has it, so
     the earlier of the two counts: a sender whose clock is ahead must not move the time of its whole partition.
-    Bad messages and rows become dead letters, never an exception; their neighbours are kept.
+    Bad messages and rows become dead letters, never an exception; their neighbours are kept. Where null values delete,
+    so is a record under another key than its own: it would be deleted by that one, or delete what is under it.
     """
     decode_json = json_reader(topic)
     sink = _Collector(topic, kafka_topic, partition, read_frame or partial(decode_frame, topic))
@@ -152,9 +153,12 @@ def _take_one_by_one(
             record = decode_json(message.value)  # type: ignore[arg-type]  # a null value raises TypeError
         except (*UNREADABLE, TypeError) as error:
             sink.add_undecoded(message, error)
-        else:
-            add_record(record)
-            add_origin(message)
+            continue
+        if sink.keys_count and not has_own_key(sink.topic, message.key, record):
+            sink.add_foreign(message, record)
+            continue
+        add_record(record)
+        add_origin(message)
 
 
 def has_plain_headers(message: Message) -> bool:
@@ -199,13 +203,19 @@ class _Collector:
         self.records: list[Any] = []
         self.origins: list[Message] = []
         self._own_received = "received_s" in TOPICS[topic].record.__struct_fields__
+        self.keys_count = TOPICS[topic].tombstones
 
     def take_plain(self, messages: Sequence[Message], decode_json: Callable[[bytes], msgspec.Struct]) -> None:
         """All messages, if they are JSON records without headers, as nearly all are; else nothing, and it raises one
         of UNREADABLE or a TypeError."""
         if any(message.headers for message in messages):
             raise TypeError("headers have to be looked at")
-        self.records = [decode_json(message.value) for message in messages]  # type: ignore[arg-type]  # null raises
+        records = [decode_json(message.value) for message in messages]  # type: ignore[arg-type]  # null raises
+        if self.keys_count:
+            pairs = zip(messages, records, strict=True)
+            if not all(has_own_key(self.topic, message.key, record) for message, record in pairs):
+                raise TypeError("keys have to be looked at")
+        self.records = records
         self.origins = list(messages)
 
     def close_json_run(self) -> None:
@@ -234,6 +244,10 @@ class _Collector:
             self._add_letter(message, explain(value, error))
         else:
             self._add_letter(message, _empty(self.topic, value))
+
+    def add_foreign(self, message: Message, record: msgspec.Struct) -> None:
+        """A good record under a key that is not its own."""
+        self._add_letter(message, foreign_key(self.topic, message.key, record))
 
     def add_refused(self, message: Message) -> None:
         """The one record of a batch of the log that is too large, or cannot be read."""

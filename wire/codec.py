@@ -74,6 +74,28 @@ def decode(topic: str, value: bytes | None) -> msgspec.Struct:
         raise explain(value, error) from error
 
 
+def decode_keyed(topic: str, key: bytes | None, value: bytes | None) -> msgspec.Struct:
+    """As `decode`, of a message of a topic whose keys count. Raises DecodeError where it is not that of the record."""
+    record = decode(topic, value)
+    if not has_own_key(topic, key, record):
+        raise foreign_key(topic, key, record)
+    return record
+
+
+def has_own_key(topic: str, key: bytes | None, record: msgspec.Struct) -> bool:
+    """Whether a message's key is what its record, of the logical topic, says that it is."""
+    named: str = getattr(record, TOPICS[topic].key)
+    return key == named.encode()
+
+
+def foreign_key(topic: str, key: bytes | None, record: msgspec.Struct) -> DecodeError:
+    """What is wrong with a record under another key than its own: compaction would remove it, or another one for it."""
+    name = TOPICS[topic].key
+    shown = "null" if key is None else repr(key[:VALUE_CHARS_MAX].decode(errors="replace"))
+    detail = f"Expected the message's key, which is {shown}"
+    return DecodeError(BadInput.INVALID, name, msgspec.json.encode(getattr(record, name)).decode(), detail)
+
+
 def json_reader(topic: str) -> Callable[[bytes], msgspec.Struct]:
     """What makes a record of a message's value, raising one of UNREADABLE. KeyError for an unknown topic.
 

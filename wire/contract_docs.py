@@ -90,7 +90,9 @@ def _topics() -> str:
     ]
     text = (
         "## Topics\n\nAll are compressed with zstd; the key decides the partition (murmur2). A topic that is not "
-        f"compacted keeps at most {RETENTION_BYTES // 1024**3} GiB a partition, unless set otherwise.\n\n"
+        f"compacted keeps at most {RETENTION_BYTES // 1024**3} GiB a partition, unless set otherwise. "
+        "Where a null deletes, the key counts as much as the record: one under another key than its own is a dead "
+        "letter.\n\n"
     )
     return text + _table(["topic", "key", "record", "cleanup, retention", "message up to", ""], rows)
 

@@ -11,7 +11,7 @@ from aiokafka import ConsumerRecord, TopicPartition
 from headrace.clock import Clock
 from headrace.exit_codes import CannotRunError, ExitCode
 from records.policy import EndpointPolicy
-from wire.codec import DecodeError, decode, encode
+from wire.codec import DecodeError, decode_keyed, encode
 from wire.kafka import KafkaAccess, open_admin, open_consumer, open_producer, partition_of, started
 from wire.topics import TopicNames
 
@@ -73,7 +73,7 @@ def _take(found: dict[str, EndpointPolicy | None], message: ConsumerRecord, part
         found.pop(endpoint, None)
         return
     try:
-        policy = decode(TOPIC, value)
+        policy = decode_keyed(TOPIC, message.key, value)
     except DecodeError:
         found[endpoint] = None
     else:

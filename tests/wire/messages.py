@@ -1,9 +1,12 @@
 """Messages as a consumer hands them over."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from wire.codec import encode
 from wire.frames import ARROW_CONTENT_TYPE, encode_frames
+from wire.topics import key_of
 
 FRAME_HEADERS = (("content-type", ARROW_CONTENT_TYPE),)
 
@@ -28,6 +31,14 @@ class Framed:
 
 def consumed(topic: str, value: bytes | None, **rest: Any) -> Consumed:
     return Consumed(topic="pre." + topic, value=value, **rest)
+
+
+def keyed(topic: str, records: Sequence[Any], first_offset: int) -> list[Consumed]:
+    """Records as JSON, each under its own key."""
+    return [
+        consumed(topic, encode(record), key=key_of(record).encode(), offset=offset)
+        for offset, record in enumerate(records, first_offset)
+    ]
 
 
 def framed(topic: str, samples: list[Any]) -> list[Framed]:

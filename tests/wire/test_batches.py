@@ -165,3 +165,17 @@ def test_records_without_received_s_have_the_messages_time() -> None:
     (run,) = decode_batch("controllers", 0, [consumed("controllers", value, timestamp=1500)]).runs
     assert isinstance(run, JsonRun)
     assert run.received_s.tolist() == [1.5]
+
+
+@pytest.mark.parametrize("topic", [name for name, spec in TOPICS.items() if spec.tombstones])
+@pytest.mark.parametrize("key", [b"other", b"\xff", b"", None])
+def test_a_record_under_another_key_is_a_dead_letter_where_keys_delete(topic: str, key: bytes | None) -> None:
+    values = {
+        "policies": b'{"endpoint":"e","minReplicas":1,"maxReplicas":3,"metrics":[{"name":"queue_depth","target":2}]}',
+        "controllers": b'{"endpoint":"e","at_s":5,"offsets":{},"scaling":{},"supply":{}}',
+    }
+    messages = [consumed(topic, values[topic], key=name, offset=number) for number, name in enumerate((b"e", key))]
+    decoded = decode_batch(topic, 0, messages)
+    assert [run.offsets.tolist() for run in decoded.runs if isinstance(run, JsonRun)] == [[0]]
+    (letter,) = decoded.errors
+    assert (letter.offset, letter.reason, letter.field, letter.value) == (1, "invalid", "endpoint", '"e"')

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from records.outcomes import DeadLetter
 from records.telemetry import RequestSample
-from tests.wire.messages import consumed, framed
+from tests.wire.messages import consumed, framed, keyed
 from tests.wire.record_strategies import records
 from wire.batches import decode_batch
 from wire.codec import encode
@@ -53,7 +53,7 @@ def as_read(row: dict[str, Any], record: dict[str, Any]) -> dict[str, Any]:
 @given(data=st.data())
 def test_json_records_become_the_same_rows(topic: str, data: st.DataObject) -> None:
     written = data.draw(st.lists(records(TOPICS[topic].record), min_size=1, max_size=4))
-    messages = [consumed(topic, encode(record), offset=10 + index) for index, record in enumerate(written)]
+    messages = keyed(topic, written, first_offset=10)
     decoded = decode_batch(topic, 3, messages)
     assert decoded.errors == []
     table = to_table(decoded)
@@ -140,7 +140,7 @@ def test_tables_are_read_by_deltalake_polars_and_duckdb(data: st.DataObject, tmp
     import_extension("delta", con=database)
     for topic in TOPICS:
         written = [data.draw(records(TOPICS[topic].record)) for _ in range(2)]
-        messages = [consumed(topic, encode(record), offset=index) for index, record in enumerate(written)]
+        messages = keyed(topic, written, first_offset=0)
         table = to_table(decode_batch(topic, 0, messages))
         address = str(folder / topic)
         write_deltalake(address, table.slice(0, 1), partition_by=["date"])
