@@ -20,6 +20,7 @@ class ExitCode(IntEnum):
     STUCK = 6
     CHILD_ENDED = 7
     REFUSED = 8
+    UNREADABLE = 9
     BUG = 70
     INTERRUPTED = 130
     READER_GONE = 141
@@ -39,6 +40,7 @@ _MEANINGS = {
     ExitCode.STUCK: "there was work and no progress; start it again",
     ExitCode.CHILD_ENDED: "a process that this one runs ended unexpectedly",
     ExitCode.REFUSED: "Kafka refuses it: a user, a password, a certificate or a right is wrong",
+    ExitCode.UNREADABLE: "what a worker remembers of an endpoint cannot be read; its message says how to go on",
     ExitCode.BUG: "an error that nobody expected; the log has its traceback",
     ExitCode.INTERRUPTED: "interrupted before it was done",
     ExitCode.READER_GONE: "whoever read its output, such as `head`, has ended",

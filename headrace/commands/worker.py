@@ -21,6 +21,7 @@ from headrace.settings import KafkaSettings, ProcessSettings
 from streams.shell.assignment import SplitAssignmentError
 from streams.shell.controller_source import ControllerSource
 from streams.shell.faust_app import GroupOptions
+from streams.shell.unreadable_memory import UnreadableMemoryError
 from streams.shell.watchdog import PartitionsChangedError, WorkerStuckError
 from streams.shell.worker import Worker, WorkerOptions
 from streams.shell.worker_metrics import WorkerMetrics
@@ -88,7 +89,14 @@ class WorkerSettings(KafkaSettings, ProcessSettings):
     app,
     WorkerSettings,
     name="worker",
-    exits=[ExitCode.UNAVAILABLE, ExitCode.REFUSED, ExitCode.PARTITIONS, ExitCode.STUCK, ExitCode.BUG],
+    exits=[
+        ExitCode.UNAVAILABLE,
+        ExitCode.REFUSED,
+        ExitCode.PARTITIONS,
+        ExitCode.STUCK,
+        ExitCode.UNREADABLE,
+        ExitCode.BUG,
+    ],
 )
 def worker(settings: WorkerSettings) -> ExitCode:
     """Compute windows, signals and decisions of some partitions, until Ctrl-C or SIGTERM.
@@ -117,6 +125,8 @@ async def _serve(process: Process[WorkerSettings]) -> None:
         raise await turned_away(settings.access("headrace-worker"), settings.rights, error, "the worker") from error
     except (SplitAssignmentError, PartitionsChangedError) as error:
         raise CannotRunError(f"{error} (hint: headrace topics check)", ExitCode.PARTITIONS) from error
+    except UnreadableMemoryError as error:
+        raise CannotRunError(str(error), ExitCode.UNREADABLE) from error
     except WorkerStuckError as error:
         raise CannotRunError(str(error), ExitCode.STUCK) from error
 

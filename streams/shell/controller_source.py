@@ -1,6 +1,6 @@
 """A partition's controller behind the shell's port: messages are decoded here, once, and become rows."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -16,13 +16,15 @@ from streams.controller.rebuild import REQUESTS
 from streams.endpoints.effects import ControllerSize, Count, PolicyDeleted, TickEffects
 from streams.endpoints.ticks import CATCH_UP_S
 from streams.shell.inputs import INPUT_TOPICS
+from streams.shell.left_out import LeftOut
 from streams.shell.memory_reader import CompactedPartition
+from streams.shell.remembered import lost_memories, name_of, read_remembered
 from streams.shell.sample_frames import SampleFrames
 from streams.shell.sample_reader import Read, read_samples
 from streams.shell.tick_source import StartPositions
+from streams.shell.unreadable_memory import UnreadableMemoryError
 from streams.shell.worker_metrics import WorkerMetrics
 from wire.batches import FrameRun, JsonRun, Message, Run, Tombstone, decode_messages
-from wire.codec import DecodeError, decode
 from wire.kafka import partition_of
 from wire.topics import TOPICS
 
@@ -35,8 +37,10 @@ class ControllerSource:
 
     def __init__(self, partition: int, partitions: int, metrics: WorkerMetrics) -> None:
         self._partition = partition
-        self._controller = PartitionController(partition, lambda endpoint: _owned(endpoint, partition, partitions))
+        self._owns: Callable[[str], bool] = lambda endpoint: partition_of(endpoint, partitions) == partition
+        self._controller = PartitionController(partition, self._owns)
         self._metrics = metrics
+        self._left_out = LeftOut(metrics)
         self._counted: dict[Count, int] = {}
         self._behind_until_s = float("-inf")
         self._frames = SampleFrames()
@@ -46,25 +50,55 @@ class ControllerSource:
         return self._controller.processed_s
 
     def restore(self, memory: Mapping[str, CompactedPartition], now_s: float) -> StartPositions:
-        """Memory that cannot be read raises: it is our own, and going on without it would decide things again.
+        """What is nobody's memory here is counted and left out; the unreadable one of an endpoint that is to be decided
+        raises UnreadableMemoryError, since going on without it would decide ticks again.
 
         Policies are those that the last tick knew; what was published since is read in its turn, as ticks that came due
         before it know nothing of it.
         """
-        decoded = [decode("controllers", message.value) for message in memory["controllers"].newest.values()]
-        memories = [record for record in decoded if isinstance(record, ControllerMemory)]
         policies = memory["policies"]
-        read_to = max((one.offsets.get("policies", 0) for one in memories), default=0) or policies.next_offset
+        own, forgotten = self._memories(memory["controllers"], policies)
+        read_to = max((one.offsets.get("policies", 0) for one in own), default=0) or policies.next_offset
         known = {message.key: message for message in policies.as_of(read_to)}
         # A memory's policy that was compacted away since: the newest is as near to it as the log has one.
-        remembered = {memory.endpoint.encode() for memory in memories} - known.keys()
+        remembered = {one.endpoint.encode() for one in own} - known.keys()
         known |= {key: policies.newest[key] for key in remembered if key in policies.newest}
-        plan = self._controller.restore(memories, list(self._policies(known.values())), read_to)
+        found = self._policies(policies, [known[key] for key in known.keys() - forgotten], read_to)
+        plan = self._controller.restore(own, found, read_to)
         self._mark_behind(now_s)
         offsets = {"policies": read_to, **plan.offsets}
         since_s = now_s - max(plan.span_s, FIRST_SPAN_S)
         times_s = plan.times_s or {topic: since_s for topic in INPUT_TOPICS if topic not in offsets}
         return StartPositions(times_s=times_s, offsets=offsets)
+
+    def _memories(
+        self, controllers: CompactedPartition, policies: CompactedPartition
+    ) -> tuple[list[ControllerMemory], set[bytes]]:
+        """Those of endpoints of this partition; and keys whose memory cannot be read and whose policy was deleted since
+        it was written, so that nothing is to be decided."""
+        found = read_remembered("controllers", [*controllers.newest.values(), *controllers.keyless])
+        named = [endpoint for key in policies.keys if (endpoint := name_of(key)) is not None and self._owns(endpoint)]
+        lost = lost_memories(controllers, found.rejected, named) if found.rejected else {}
+        if lost:
+            current = read_remembered("policies", policies.newest.values()).records
+            if decided := {endpoint: one for endpoint, one in lost.items() if endpoint in current}:
+                raise UnreadableMemoryError(decided)
+        memories = [record for record in found.records.values() if isinstance(record, ControllerMemory)]
+        foreign = [controllers.newest[one.endpoint.encode()] for one in memories if not self._owns(one.endpoint)]
+        self._left_out.tell("controllers", found.rejected, foreign)
+        own = [one for one in memories if self._owns(one.endpoint) and one.endpoint not in lost]
+        return own, {endpoint.encode() for endpoint in lost}
+
+    def _policies(
+        self, policies: CompactedPartition, known: Sequence[ConsumerRecord], read_to: int
+    ) -> list[EndpointPolicy]:
+        """Under a policy that cannot be read is the one that its owner has kept, as long as the log has it."""
+        found = read_remembered("policies", known)
+        under = [message for one in found.rejected if (message := policies.before(one.message)) is not None]
+        keyless = read_remembered("policies", [message for message in policies.keyless if message.offset < read_to])
+        self._left_out.tell("policies", [*found.rejected, *keyless.rejected])
+        records = [*found.records.values(), *read_remembered("policies", under).records.values()]
+        return [record for record in records if isinstance(record, EndpointPolicy)]
 
     def log_begins(self, received_s: float) -> None:
         self._controller.log_begins(received_s)
@@ -131,16 +165,6 @@ class ControllerSource:
             self._behind_until_s = now_s
             self._controller.mark_behind(now_s)
 
-    def _policies(self, messages: Iterable[ConsumerRecord]) -> Iterator[EndpointPolicy]:
-        for message in messages:
-            try:
-                policy = decode("policies", message.value)
-            except DecodeError as error:
-                self._metrics.undecodable.add(1, {"topic": "policies", "reason": error.reason.value})
-                continue
-            if isinstance(policy, EndpointPolicy) and policy.endpoint == message.key.decode(errors="replace"):
-                yield policy
-
     def _count(self, topic: str, messages: int) -> None:
         self._metrics.messages.add(messages, {"topic": topic})
         for kind, total in self._controller.counts.by_kind.items():
@@ -148,10 +172,6 @@ class ControllerSource:
             if new:
                 self._counted[kind] = total
                 self._metrics.left_out.add(new, {"kind": kind.value})
-
-
-def _owned(endpoint: str, partition: int, partitions: int) -> bool:
-    return partition_of(endpoint, partitions) == partition
 
 
 def _rows(topic: str, run: Run, frames: SampleFrames) -> Read:

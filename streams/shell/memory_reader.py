@@ -7,7 +7,7 @@ without that would decide it again.
 """
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from aiokafka import AIOKafkaConsumer, ConsumerRecord, TopicPartition
@@ -29,21 +29,40 @@ class MemoryUnreadableError(Exception):
 
 @dataclass(slots=True)
 class CompactedPartition:
-    """The newest message of each key of one topic's partition, tombstones left out, and the next offset to read."""
+    """The newest message of each key of one topic's partition, tombstones left out, and the next offset to read.
+
+    `keyless` are those without a key, which no compaction removes: somebody's mistake, or a batch that was refused.
+    """
 
     newest: dict[bytes, ConsumerRecord] = field(default_factory=dict)
+    keyless: list[ConsumerRecord] = field(default_factory=list)
     next_offset: int = 0
     _before: dict[bytes, tuple[int, ConsumerRecord | None]] = field(default_factory=dict)
     """By key the offset of its newest message, a tombstone too, and the message that this one took the place of."""
 
     def add(self, message: ConsumerRecord) -> None:
         if message.key is None:
+            self.keyless.append(message)
             return
         self._before[message.key] = message.offset, self.newest.get(message.key)
         if message.value is None:
             self.newest.pop(message.key, None)
         else:
             self.newest[message.key] = message
+
+    @property
+    def keys(self) -> Collection[bytes]:
+        """Those of all messages that the log has, deleted ones too."""
+        return self._before.keys()
+
+    def newest_offset(self, key: bytes) -> int:
+        """Of the key's newest message, a tombstone too; -1 where it has none."""
+        return self._before[key][0] if key in self._before else -1
+
+    def before(self, message: ConsumerRecord) -> ConsumerRecord | None:
+        """The message that the newest one of a key took the place of, as far as the log still has it."""
+        offset, before = self._before.get(message.key, (-1, None))
+        return before if offset == message.offset else None
 
     def as_of(self, offset: int) -> list[ConsumerRecord]:
         """What was the newest of each key before `offset`, as far as the log still has it and one message back."""

@@ -102,7 +102,7 @@ class PartitionOwner:
                 self._retry_s = min(self._retry_s * 2, RETRY_MAX_S)
                 await self._confirm_membership()
         except Exception as error:
-            # Anything else is a bug of ours: a worker that goes on without one of its partitions hides it.
+            # An unreadable memory, or a bug of ours: a worker that goes on without one of its partitions hides it.
             self._ports.fail(error)
 
     async def _own(self) -> None:

@@ -48,7 +48,8 @@ class TickSource(Protocol):
         """Whether windows are still being filled with what was read before."""
 
     def restore(self, memory: Mapping[str, CompactedPartition], now_s: float) -> StartPositions:
-        """Start from the topics `controllers` and `policies` (logical names) as read to their end."""
+        """Start from the topics `controllers` and `policies` (logical names) as read to their end. Raises
+        UnreadableMemoryError."""
 
     def log_begins(self, received_s: float) -> None:
         """Called after `restore` where the log of `telemetry.requests` was cut off after the time asked for: it begins

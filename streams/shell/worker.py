@@ -77,8 +77,8 @@ class Worker:
     async def run(self, stop: asyncio.Event) -> None:
         """Work until `stop` is set, then give all partitions back.
 
-        Raises WorkerStuckError, PartitionsChangedError, SplitAssignmentError, KafkaError when Kafka is out of reach at
-        the start or the group refuses us for good, and whatever a bug of ours raises.
+        Raises WorkerStuckError, PartitionsChangedError, SplitAssignmentError, UnreadableMemoryError, KafkaError when
+        Kafka is out of reach at the start or the group refuses us for good, and whatever a bug of ours raises.
         """
         self._failure = asyncio.get_running_loop().create_future()
         await self._offsets.start()

@@ -10,7 +10,7 @@ from opentelemetry.metrics import CallbackOptions, Histogram, Observation
 from records.enums import BadInput
 from records.outcomes import DeadLetter
 from streams.endpoints.effects import Count
-from streams.shell.inputs import INPUT_TOPICS
+from streams.shell.inputs import INPUT_TOPICS, MEMORY_TOPICS
 
 _SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0)
 """Bounds for durations; OpenTelemetry's own are made for milliseconds."""
@@ -74,6 +74,7 @@ class WorkerMetrics:
         for topic in INPUT_TOPICS:
             for counter in (self.messages, self.skipped):
                 counter.add(0, {"topic": topic})
+        for topic in {*INPUT_TOPICS, *MEMORY_TOPICS}:
             for reason in BadInput:
                 self.undecodable.add(0, {"topic": topic, "reason": reason.value})
 
