@@ -15,13 +15,15 @@ help:  ## What can be made
 
 $(READY): requirements.lock pyproject.toml
 	@command -v $(PYTHON) >/dev/null || { echo "make: $(PYTHON) is not on the PATH; install Python 3.11, or run make PYTHON=/path/to/python3.11"; exit 1; }
+	@echo "Python environment in $(VENV): $$(grep -c == requirements.lock) packages, some minutes the first time"
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --require-hashes -r requirements.lock
+	$(BIN)/python -m pip install --require-hashes -r requirements.lock
 	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable .
 	@touch $@
 
 .PHONY: setup
 setup: $(READY)  ## Python environment in .venv, from the lock
+	@echo "$(VENV) is ready. Next: make demo, then make test; or . $(BIN)/activate and headrace --help"
 
 .PHONY: demo
 demo: $(READY)  ## A fleet that follows its load, on this machine; SPEED=5: slower; DEMO=engine: real engines

@@ -81,8 +81,18 @@ def write_table(file: Path, outcomes: list[dict[str, Any]]) -> None:
     file.write_text(f"{before}{TABLE_BEGIN}\n{text}\n{TABLE_END}{after}")
 
 
+def help_text() -> str:
+    """What `--help` says: each bench in a line, and each of its figures with its unit in one more."""
+    lines = ["Measure Headrace. Figures are noisy on a shared machine: compare within one run, quote medians.", ""]
+    for name, bench in BENCHES.items():
+        lines += ["\b", f"{name}: {bench.about}"]  # \b: Click leaves the lines as they are
+        lines += [f"    {figure}: {unit}" for figure, unit in bench.figures.items()]
+        lines.append("")
+    return "\n".join(lines)
+
+
 def main(
-    name: Annotated[str | None, typer.Argument(help="One of: " + ", ".join(BENCHES))] = None,
+    name: Annotated[str | None, typer.Argument(help="A bench.")] = None,
     *,
     json_: Annotated[bool, typer.Option("--json", help="Print one JSON object as the last line.")] = False,
     short: Annotated[bool, typer.Option(help="A smaller form with the same figures.")] = False,
@@ -91,7 +101,7 @@ def main(
         Path | None, typer.Option(help="Renew the rows of what ran in this Markdown file's table.")
     ] = None,
 ) -> None:
-    """Measure Headrace. Figures are noisy on a shared machine: compare within one run, quote medians."""
+    """Run one bench, or all; the statistics go to standard error."""
     if all_ == (name is not None) or (name is not None and name not in BENCHES):
         typer.echo(f"bench: give one name out of {', '.join(BENCHES)}, or --all", err=True)
         raise typer.Exit(2)
@@ -107,4 +117,6 @@ def main(
 
 
 if __name__ == "__main__":
-    typer.run(main)
+    app = typer.Typer(add_completion=False, rich_markup_mode=None)
+    app.command(help=help_text())(main)
+    app(prog_name="python -m bench")

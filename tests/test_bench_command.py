@@ -13,6 +13,16 @@ def test_every_bench_has_a_module_with_run() -> None:
     assert [name for name, bench in BENCHES.items() if not (root / f"{bench.module}.py").exists()] == []
 
 
+def test_the_help_names_every_bench_and_every_figure_with_its_unit() -> None:
+    lines = command.help_text().splitlines()
+    for name, bench in BENCHES.items():
+        place = lines.index(f"{name}: {bench.about}")
+        told = lines[place + 1 : place + 1 + len(bench.figures)]
+        assert told == [f"    {figure}: {unit}" for figure, unit in bench.figures.items()]
+        assert bench.goals.keys() <= bench.figures.keys()
+        assert all(bench.figures.values())
+
+
 @pytest.mark.parametrize(
     ("goal", "value", "met"),
     [
@@ -48,7 +58,9 @@ def test_the_answer_names_the_command_and_the_machine(monkeypatch: pytest.Monkey
         def run(self, *, short: bool) -> Result:
             return Result(figures={"x": 1.23456789}, context={"short_was": short})
 
-    monkeypatch.setattr(command, "BENCHES", {"tiny": Measured(module="tiny", about="", goals={})})
+    monkeypatch.setattr(
+        command, "BENCHES", {"tiny": Measured(module="tiny", about="", figures={"x": "times"}, goals={})}
+    )
     outcome = command.run_one("tiny", short=True)
     assert outcome["figures"] == {"x": 1.23457}
     assert outcome["context"]["command"] == "python -m bench tiny --json --short"

@@ -134,6 +134,10 @@ def test_the_benches_are_those_of_the_program() -> None:
     text = (DOCS / "performance.md").read_text()
     told = {row[0].strip("`") for row in table_rows(text.partition(TABLE_BEGIN)[0])}
     assert told == set(BENCHES)
+    rows = table_rows(between(text, TABLE_BEGIN, TABLE_END))
+    assert {(row[0], row[1]) for row in rows} == {
+        (name, figure) for name in BENCHES for figure in BENCHES[name].figures
+    }
     assert text.count(TABLE_BEGIN) == text.count(TABLE_END) == 1
 
 
