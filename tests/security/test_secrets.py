@@ -68,7 +68,7 @@ def test_a_password_is_given_once(tmp_path: Path) -> None:
     with pytest.raises(CannotRunError, match="sasl_password, sasl_password_file: both are given") as caught:
         loaded(HEADRACE_SASL_PASSWORD=SECRET, HEADRACE_SASL_PASSWORD_FILE=str(tmp_path))
     assert SECRET not in caught.value.message
-    with pytest.raises(CannotRunError, match="sasl_username, sasl_password: required by SASL_SSL"):
+    with pytest.raises(CannotRunError, match="sasl_password or sasl_password_file: required by SASL_SSL"):
         loaded()
 
 
