@@ -19,6 +19,7 @@ Mask = NDArray[np.bool_]
 
 _NO_ROW = 2**62
 """Behind all rows there are."""
+_NONE = np.empty(0, np.int64)
 
 
 def _series_names() -> RecentNames:
@@ -46,16 +47,16 @@ class _Known:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Admitted:
-    """`columns` without the histograms whose bounds were refused; `rows` (m,) without the samples whose series were;
-    how many of each were refused."""
+    """`columns` without the histograms whose bounds were refused, which are so many; `rows` (m,) without the samples
+    whose series were, which are at `refused`."""
 
     columns: SampleColumns
     rows: Ints
-    samples_refused: int
+    refused: Ints
     histograms_refused: int
 
     def count(self, counts: Counts) -> None:
-        counts.add(Count.TOO_MANY_SERIES, self.samples_refused)
+        counts.add(Count.TOO_MANY_SERIES, len(self.refused))
         counts.add(Count.TOO_MANY_BOUNDS, self.histograms_refused)
 
 
@@ -75,9 +76,9 @@ class SampleIntake:
     def admit(self, columns: SampleColumns, rows: Ints) -> Admitted:
         """Of the samples at `rows`, rising, those that are taken."""
         if not len(rows):
-            return Admitted(columns, rows, 0, 0)
+            return Admitted(columns, rows, _NONE, 0)
         if rows is columns.identities.all_rows and self._is_known(columns):
-            return Admitted(columns, rows, 0, 0)
+            return Admitted(columns, rows, _NONE, 0)
         period = (columns.received_s[rows] // PERIOD_S).astype(np.int64)
         kept = [self._series(columns, rows[part], int(period[part.start])) for part in _constant(period)]
         taken = np.concatenate(kept) if len(kept) > 1 else kept[0]
@@ -86,7 +87,8 @@ class SampleIntake:
         admitted, histograms = self._bounds(columns, taken)
         if taken is columns.identities.all_rows and not histograms and (period == period[0]).all():
             self._remember(columns, int(period[0]))
-        return Admitted(admitted, taken, len(rows) - len(taken), histograms)
+        refused = _NONE if taken is rows else np.setdiff1d(rows, taken, assume_unique=True)
+        return Admitted(admitted, taken, refused, histograms)
 
     def _is_known(self, columns: SampleColumns) -> bool:
         """Whether the same samples' names and bounds were all admitted in this period, in which every endpoint still

@@ -108,6 +108,7 @@ class SampleDoor:
         columns, rows, code = admitted.columns, admitted.rows, columns.endpoint_code
         if not again:
             admitted.count(self.counts)
+        _note_refused(run, code, states, admitted.refused)
         at_s, trusted = self._correct(run, columns, states, rows, skew_s)
         end_s = np.where(trusted, at_s[rows] + 1.0, NEVER_S)
         return SampleRun(columns.at(at_s), columns.at_s, run.offsets, states, rows, code[rows].astype(np.int64), end_s)
@@ -169,6 +170,18 @@ class SampleDoor:
             return None
         watched = {(state.endpoint, *key) for state in states if state is not None for key in state.sources.states}
         return np.array([(identity[0], *source_key(identity)) in watched for identity in columns.series], np.bool_)
+
+
+def _note_refused(run: Run, code: NDArray[np.int32], states: Sequence[EndpointState | None], rows: Ints) -> None:
+    """Tell the endpoints of samples for which there was no room: what their windows hold is not all."""
+    if not len(rows):
+        return
+    received_s = run.received_s[rows].astype(np.int64)
+    _, firsts = np.unique(np.stack([code[rows], received_s]), axis=1, return_index=True)
+    for first in np.sort(firsts).tolist():
+        state = states[int(code[rows[first]])]
+        if state is not None:
+            state.refused.note(int(received_s[first]), int(run.offsets[rows[first]]))
 
 
 class _Followed:

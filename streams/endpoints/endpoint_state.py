@@ -19,6 +19,7 @@ from records.telemetry import TargetObserved
 from streams.endpoints.block_store import BlockStore
 from streams.endpoints.blocks import BlockBook
 from streams.endpoints.cross_checks import CheckBook
+from streams.endpoints.intake import RefusedSeconds
 from streams.endpoints.skew import EndpointSources
 from streams.endpoints.standing import Standing
 from streams.endpoints.supply import SupplyState
@@ -74,6 +75,7 @@ class EndpointState:
     skipped: tuple[SkippedRecords, ...] = ()
     last_heard: dict[str, int] = field(default_factory=dict)
     checks: CheckBook = field(default_factory=CheckBook)
+    refused: RefusedSeconds = field(default_factory=RefusedSeconds)
     standing: Standing | None = None
     blocks: BlockBook = field(default_factory=lambda: BlockBook(BlockStore(0)))
 
