@@ -112,9 +112,12 @@ def complete_partitions(partitions: Iterable[TP], topics: set[str]) -> set[int]:
     for tp in partitions:
         if tp.topic in topics:
             by_number[tp.partition].add(tp.topic)
-    for number, found in by_number.items():
+    for number, found in sorted(by_number.items()):
         if found != topics:
-            raise SplitAssignmentError(f"partition {number} came without {', '.join(sorted(topics - found))}")
+            missing = ", ".join(sorted(topics - found))
+            raise SplitAssignmentError(
+                f"partition {number} came without {missing}, which was deleted, or has another number of partitions"
+            )
     return set(by_number)
 
 

@@ -205,15 +205,14 @@ class Partition:
         self.reasons: Counter[tuple[str, str | None]] = Counter()
         self.decisions: list[ScalingDecision] = []
         for each in POLICIES:
-            self.feed("policies", START_S - 1.0, [(encode(each), ())])
+            self.feed("policies", START_S - 1.0, [(encode(each), ())], each.endpoint)
 
-    def feed(self, topic: str, now_s: float, values: Sequence[Value]) -> None:
+    def feed(self, topic: str, now_s: float, values: Sequence[Value], endpoint: str = "chat") -> None:
         messages: list[Any] = []
+        stamped_ms, key = int(now_s * 1000), endpoint.encode()
         for value, headers in values:
             self._offset += 1
-            messages.append(
-                Consumed(topic=topic, value=value, headers=headers, offset=self._offset, timestamp=int(now_s * 1000))
-            )
+            messages.append(Consumed(topic, value, self._offset, stamped_ms, key, headers))
         letters = decode_messages(topic, topic, 0, messages).errors
         self.reasons.update((letter.reason, letter.field) for letter in letters)
         for effects in self._source.feed(topic, messages, now_s):
