@@ -1,7 +1,8 @@
 """The states of a batch's endpoints, found once for batches of the same names."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from weakref import WeakKeyDictionary
 
 from streams.controller.rebuild import REQUESTS
@@ -23,22 +24,35 @@ class BatchStates:
     are_known: bool
 
 
-class KnownStates:
-    """Remembers what `find` says of an endpoint, until `forget`."""
+class EndpointStates:
+    """The states of all endpoints; those of a batch are remembered until an endpoint comes or goes."""
 
-    def __init__(self, find: Callable[[str], EndpointState | None]) -> None:
-        self._find = find
-        self._known: WeakKeyDictionary[Identities, BatchStates] = WeakKeyDictionary()
+    def __init__(self) -> None:
+        self._states: dict[str, EndpointState] = {}
+        self._of_batches: WeakKeyDictionary[Identities, BatchStates] = WeakKeyDictionary()
+
+    @property
+    def by_endpoint(self) -> Mapping[str, EndpointState]:
+        return MappingProxyType(self._states)
+
+    def add(self, state: EndpointState) -> None:
+        """Of an endpoint that has none."""
+        if state.endpoint in self._states:
+            raise ValueError(f"{state.endpoint} has a state, which windows and batches hold")
+        self._states[state.endpoint] = state
+        self._of_batches.clear()
+
+    def remove(self, endpoint: str) -> EndpointState | None:
+        state = self._states.pop(endpoint, None)
+        if state is not None:
+            self._of_batches.clear()
+        return state
 
     def of(self, identities: Identities) -> BatchStates:
-        found = self._known.get(identities)
+        found = self._of_batches.get(identities)
         if found is None:
-            states = [self._find(endpoint) for endpoint in identities.endpoints]
+            states = [self._states.get(endpoint) for endpoint in identities.endpoints]
             restored = [0 if state is None else state.restored.get(REQUESTS, 0) for state in states]
             found = BatchStates(states, min(restored, default=0), max(restored, default=0), None not in states)
-            self._known[identities] = found
+            self._of_batches[identities] = found
         return found
-
-    def forget(self) -> None:
-        """An endpoint came, or went."""
-        self._known.clear()

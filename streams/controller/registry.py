@@ -1,6 +1,6 @@
 """The endpoints of a partition: known by their policies, started by their first record, fed with everything else."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 
 import numpy as np
 from numpy.typing import NDArray
@@ -9,7 +9,7 @@ from records.memory import ControllerMemory
 from records.outcomes import Outcome
 from records.policy import EndpointPolicy
 from records.telemetry import GpuSample, ReplicaChanged, TargetObserved
-from streams.controller.batch_states import BatchStates, KnownStates
+from streams.controller.batch_states import BatchStates, EndpointStates
 from streams.controller.rebuild import GPUS, Run
 from streams.controller.sample_intake import SampleIntake
 from streams.endpoints.effects import ControllerSize, Count, Counts, PolicyDeleted
@@ -33,10 +33,14 @@ class EndpointRegistry:
         self.windows = EndpointWindows()
         self.book = SkewBook()
         self.intake = SampleIntake()
-        self.states: dict[str, EndpointState] = {}
         self.is_owned = owns
         self.floor_s = 0.0
-        self._known = KnownStates(lambda endpoint: self.states.get(endpoint) if owns(endpoint) else None)
+        self._states = EndpointStates()
+
+    @property
+    def states(self) -> Mapping[str, EndpointState]:
+        """By endpoint, of those with a policy."""
+        return self._states.by_endpoint
 
     @property
     def size(self) -> ControllerSize:
@@ -60,17 +64,13 @@ class EndpointRegistry:
             else:
                 used.append(memory)
                 state = EndpointState.from_memory(policy, memory)
-            self.states[policy.endpoint] = state
+            self._states.add(state)
             self.windows.open(state, () if memory is None else memory.epochs)
-        self._states_changed()
+        self.floor_s = max((memory.processed_s for memory in used), default=0.0)
         return used
 
-    def _states_changed(self) -> None:
-        self._known.forget()
-        self.floor_s = max((state.floor_s for state in self.states.values()), default=0.0)
-
     def states_of(self, identities: Identities) -> BatchStates:
-        return self._known.of(identities)
+        return self._states.of(identities)
 
     def forget_silent(self, processed_s: float) -> None:
         """Free what is kept of sources and GPUs that fell silent long ago."""
@@ -156,8 +156,8 @@ class EndpointRegistry:
     def _set_policy(self, policy: EndpointPolicy) -> None:
         state = self.states.get(policy.endpoint)
         if state is None:
-            state = self.states[policy.endpoint] = EndpointState.new(policy)
-            self._known.forget()
+            state = EndpointState.new(policy)
+            self._states.add(state)
         else:
             state.set_policy(policy)
         starts_empty = self.windows.open(state)
@@ -167,9 +167,8 @@ class EndpointRegistry:
 
     def _delete_policy(self, endpoint: str) -> None:
         """No more ticks; what was kept is freed."""
-        state = self.states.pop(endpoint, None)
+        state = self._states.remove(endpoint)
         if state is not None:
-            self._states_changed()
             self.windows.close(state)
             self.book.forget(endpoint)
             self.intake.forget(endpoint)
