@@ -25,7 +25,7 @@ from headrace.nearest import did_you_mean
 from headrace.secret_files import secret_file_problems, secret_of
 from headrace.setting_checks import check, contradictions, without
 from headrace.setting_ranges import allowed_text, is_secret
-from headrace.variables import PREFIX, misspelt
+from headrace.variables import PREFIX, misspelt, misspelt_section
 from wire.access_checks import TLS_FILES, sasl_problems, tls_problems
 from wire.kafka import KafkaAccess
 from wire.topics import TopicNames
@@ -255,6 +255,8 @@ def _from_file(model: type[Settings], path: Path) -> tuple[dict[str, Given], lis
         if not isinstance(table, dict):
             problems.append(f"{path}: {section}: {table!r}, allowed: inside a section, such as [kafka]")
             continue
+        if told := misspelt_section(section, (home for home, _ in fields)):
+            problems.append(f"{path}: {told}")
         known = {key for home, key in fields if home == section}
         others = {key for home, key in model.of_others if home == section}
         for key, value in table.items():

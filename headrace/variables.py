@@ -1,6 +1,6 @@
-"""Every HEADRACE_* variable that something reads, so that a mistyped one is told instead of being passed over.
+"""Every HEADRACE_* variable, and section of the settings' file, that something reads: a mistyped one is told by that.
 
-It stands here as text: to ask the settings for it, a worker would have to load what a sink needs.
+They stand here as text: to ask the settings for it, a worker would have to load what a sink needs.
 """
 
 import re
@@ -40,6 +40,11 @@ _OF_OTHERS = "CACHE CLOCK_BASE CLOCK_SPEED CONFIG DATA"
 SETTINGS = frozenset(PREFIX + name for name in _OF_SETTINGS.split())
 """Of all settings of all commands."""
 
+_OF_FILES = "acls actuator actuator_fleet broker collect demo explain export fleet kafka policy process replay sink"
+
+SECTIONS = frozenset(f"{_OF_FILES} tables topics up worker".split())
+"""Of the settings' file."""
+
 OTHERS = frozenset(PREFIX + name for name in _OF_OTHERS.split())
 """What is no setting: where things are, and which clock counts. DATA is where the tests find recordings."""
 
@@ -52,6 +57,13 @@ def misspelt(environment: Mapping[str, str], own: Iterable[str] = ()) -> list[st
     known = SETTINGS | OTHERS | set(own)
     near = {name: _nearest(name, known) for name in _strange(environment, known)}
     return [f"{name}: nothing reads this variable (did you mean {meant}?)" for name, meant in near.items() if meant]
+
+
+def misspelt_section(section: str, own: Iterable[str] = ()) -> str | None:
+    """What is told of a section that is near one that is read, but none. `own` are read too."""
+    known = SECTIONS | set(own)
+    meant = None if section in known else nearest(section, known)
+    return meant and f"[{section}]: nothing reads this section (did you mean [{meant}]?)"
 
 
 def unread(environment: Mapping[str, str]) -> list[str]:

@@ -53,6 +53,29 @@ def test_a_users_mistake_ends_it_with_its_message_and_code(run: Run) -> None:
     assert "Traceback" not in logged
 
 
+def test_a_reader_of_its_output_that_has_ended_is_no_bug(run: Run, tmp_path: Path) -> None:
+    process = run(
+        "from headrace.standard_output import watch_output\n"
+        "watch_output()\n"
+        "async def main(process):\n    await process.stop.wait()\n    print('here', flush=True)\n"
+    )
+    address(tmp_path)
+    assert process.stdout is not None
+    assert process.stderr is not None
+    process.stdout.close()
+    process.send_signal(signal.SIGTERM)
+    logged = process.stderr.read()
+    assert process.wait(60) == ExitCode.READER_GONE
+    assert "Traceback" not in logged
+
+
+def test_variables_that_nothing_reads_are_named_once(run: Run) -> None:
+    process = run("async def main(process):\n    pass\n", HEADRACE_HOME="/opt")
+    _, logged = process.communicate(timeout=60)
+    told = [line for line in map(json.loads, logged.splitlines()) if line["event"] == "unread_variables"]
+    assert [line["names"] for line in told] == [["HEADRACE_HOME"]]
+
+
 def test_a_bug_of_ours_is_logged_with_its_traceback(run: Run) -> None:
     process = run("async def main(process):\n    raise KeyError('oops')\n")
     _, logged = process.communicate(timeout=60)

@@ -84,6 +84,15 @@ def test_a_mistyped_variable_is_refused_without_its_value(given: str, meant: str
     assert lines_of(dict(GOOD), {given: "hunter2"}) == [f"{given}: nothing reads this variable (did you mean {meant}?)"]
 
 
+def test_a_mistyped_section_of_the_file_is_refused(tmp_path: Path) -> None:
+    config = tmp_path / "headrace.toml"
+    config.write_text("[wroker]\nstall_seconds = 30\n[exampel]\nrate = 2\n[sink]\nthreads = 1\n[mine]\nx = 1\n")
+    assert lines_of(dict(GOOD), {}, config) == [
+        f"{config}: [wroker]: nothing reads this section (did you mean [worker]?)",
+        f"{config}: [exampel]: nothing reads this section (did you mean [example]?)",
+    ]
+
+
 @pytest.mark.parametrize(
     "variable",
     [

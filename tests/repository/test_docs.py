@@ -101,8 +101,9 @@ def test_every_environment_variable_exists(page: Path) -> None:
     assert named - mistyped - variables.SETTINGS - variables.OTHERS == set()
 
 
-def test_the_variables_that_are_known_are_those_that_settings_read() -> None:
+def test_the_variables_and_sections_that_are_known_are_those_that_settings_read() -> None:
     assert {use.variable for use in setting_table.uses()} == variables.SETTINGS
+    assert {use.section for use in setting_table.uses()} == variables.SECTIONS
 
 
 def test_the_settings_are_those_of_the_program() -> None:
