@@ -66,7 +66,11 @@ async def _partitions(access: KafkaAccess, topic: str) -> list[TopicPartition]:
 
 
 def _take(found: dict[str, EndpointPolicy | None], message: ConsumerRecord, partitions: int) -> None:
-    endpoint, value = (message.key or b"").decode(errors="replace"), message.value
+    value = message.value
+    try:
+        endpoint = (message.key or b"").decode()
+    except UnicodeDecodeError:
+        return
     if message.partition != partition_of(endpoint, partitions):
         return
     if value is None:

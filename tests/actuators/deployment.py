@@ -16,7 +16,7 @@ from records.decisions import ScalingDecision
 from records.enums import OutcomeResult
 from records.outcomes import Outcome
 from wire.admin import TopicSettings, create_topics
-from wire.codec import decode, encode
+from wire.codec import DecodeError, decode, encode
 from wire.kafka import KafkaAccess, open_consumer, open_producer, partition_of
 from wire.topics import TopicNames
 
@@ -53,7 +53,7 @@ class Deployment:
             await self.send("decisions.scaling", decision.endpoint, encode(decision), self._producer)
         await (self._producer.commit_transaction() if commit else self._producer.abort_transaction())
 
-    async def send(self, topic: str, endpoint: str, value: bytes, producer: AIOKafkaProducer) -> None:
+    async def send(self, topic: str, endpoint: str, value: bytes | None, producer: AIOKafkaProducer) -> None:
         partition = partition_of(endpoint, self.decision_partitions)
         await producer.send_and_wait(self.names.real(topic), value, key=endpoint.encode(), partition=partition)
 
@@ -66,8 +66,8 @@ class Deployment:
             ends = await consumer.end_offsets(partitions)
             while any([await consumer.position(it) < ends[it] for it in partitions]):
                 for messages in (await consumer.getmany(timeout_ms=50)).values():
-                    found += [decode("outcomes", message.value) for message in messages]
-        return [it for it in found if isinstance(it, Outcome)]
+                    found += [_outcome(message.value) for message in messages]
+        return [it for it in found if it is not None]
 
     async def until_told(self, *decisions: ScalingDecision, actuator: str = "fleet") -> dict[str, Outcome]:
         """The outcomes by id, once each of these decisions has one; asserts that none has two of this actuator."""
@@ -146,3 +146,12 @@ async def until(holds: Callable[[], bool], *tasks: "asyncio.Task[None]", timeout
 
 def ids(decisions: Sequence[ScalingDecision]) -> list[str]:
     return [decision.decision_id for decision in decisions]
+
+
+def _outcome(value: bytes | None) -> Outcome | None:
+    """Null for what a stranger wrote."""
+    try:
+        record = decode("outcomes", value)
+    except DecodeError:
+        return None
+    return record if isinstance(record, Outcome) else None

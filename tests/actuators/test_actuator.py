@@ -25,6 +25,8 @@ pytestmark = pytest.mark.kafka
 
 APPLIED, SUPERSEDED, DRY_RUN = OutcomeResult.APPLIED, OutcomeResult.SUPERSEDED, OutcomeResult.DRY_RUN
 REFUSED = OutcomeResult.REFUSED
+JUNK = (None, b"", b"{", b"null", b"\xff", b'{"endpoint": "chat"', b'{"decision_id": 5}')
+"""What strangers write into a topic."""
 
 
 async def committed(deployment: Deployment, group: str) -> list[tuple[int | None, int]]:
@@ -33,6 +35,13 @@ async def committed(deployment: Deployment, group: str) -> list[tuple[int | None
         parts = [TopicPartition(deployment.names.real("decisions.scaling"), number) for number in range(PARTITIONS)]
         ends = await consumer.end_offsets(parts)
         return [(await consumer.committed(part), ends[part]) for part in parts]
+
+
+async def litter(deployment: Deployment) -> None:
+    async with open_producer(deployment.access) as producer:
+        for topic in ("decisions.scaling", "outcomes"):
+            for value in JUNK:
+                await deployment.send(topic, "chat", value, producer)
 
 
 class AtPoint:
@@ -52,6 +61,7 @@ async def test_every_decision_that_is_no_hold_gets_its_outcome(deployment: Deplo
     chat, code, ghost = DecisionChain("chat"), DecisionChain("code"), DecisionChain("ghost")
     tick = deployment.tick(30)
     options = deployment.options()
+    await litter(deployment)
     async with fleet_served({"chat": 2, "code": 8}, deployment.clock.now_s) as fleet:
         async with acting(options, fleet.url):
             up = chat.next(tick, 2, 5)
@@ -65,8 +75,7 @@ async def test_every_decision_that_is_no_hold_gets_its_outcome(deployment: Deplo
             repeat = chat.next(tick + 10, 2, 5)
             too_many = code.next(tick + 10, 6, SPEC_MAX + 1)
             advised = ghost.next(tick + 10, 1, 3, mode=Mode.ADVISE)
-            async with open_producer(deployment.access) as producer:
-                await deployment.send("decisions.scaling", "chat", b'{"endpoint": "chat"', producer)
+            await litter(deployment)
             await deployment.decide(hold, repeat, too_many, advised)
             told = await deployment.until_told(up, down, unknown, repeat, too_many, advised)
         assert {it.decision_id: it.result for it in told.values()} == {

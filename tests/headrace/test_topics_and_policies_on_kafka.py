@@ -89,12 +89,17 @@ def test_nothing_is_published_when_one_file_is_wrong(call: Call, tmp_path: Path,
     assert asyncio.run(published_policies(KafkaAccess(bootstrap=kafka.bootstrap), TopicNames(prefix))) == {}
 
 
+FOREIGN = b'{"endpoint":"code","minReplicas":1,"maxReplicas":3,"metrics":[{"name":"queue_depth","target":2}]}'
+
+
 async def test_an_unreadable_record_is_replaced(call: Call, kafka: Kafka, prefix: str, tmp_path: Path) -> None:
     await asyncio.to_thread(call, "topics", "create")
     access, names = KafkaAccess(bootstrap=kafka.bootstrap), TopicNames(prefix)
-    async with open_producer(access) as producer:
-        await producer.send_and_wait(names.real("policies"), b'{"half": ', key=b"chat")
-    assert await published_policies(access, names) == {"chat": None}
+    for value in (b'{"half": ', FOREIGN):
+        async with open_producer(access) as producer:
+            await producer.send_and_wait(names.real("policies"), value, key=b"chat")
+            await producer.send_and_wait(names.real("policies"), value, key=b"\xff")
+        assert await published_policies(access, names) == {"chat": None}
     changes = await publish(access, names, [], delete=["chat"])
     assert changes.deleted == ("chat",)
     assert await published_policies(access, names) == {}
