@@ -112,10 +112,7 @@ def test_commands_are_imported_when_they_are_called() -> None:
     assert told.stdout.strip() in ("[]", "['aiokafka']")
 
 
-OUTPUTS = [("--help",), ("policy", "check", "--help"), ("topics",), ("policy", "check", "HERE"), ("topics", "acls")]
-
-
-@pytest.mark.parametrize("command", OUTPUTS, ids=" ".join)
+@pytest.mark.parametrize("command", [("--help",), ("policy", "check", "HERE"), ("topics", "acls")], ids=" ".join)
 def test_a_reader_that_has_ended_is_a_status_and_no_message(command: tuple[str, ...], policies: Path) -> None:
     """As of `headrace topics acls | head -2`."""
     read, write = os.pipe()
@@ -125,7 +122,9 @@ def test_a_reader_that_has_ended_is_a_status_and_no_message(command: tuple[str, 
     assert (ended.returncode, ended.stderr) == (ExitCode.READER_GONE, "")
 
 
-@pytest.mark.parametrize("command", OUTPUTS, ids=" ".join)
+@pytest.mark.parametrize(
+    "command", [("--help",), ("policy", "check", "--help"), ("topics",), ("policy", "check", "HERE")], ids=" ".join
+)
 def test_a_full_standard_output_is_told_in_a_line(command: tuple[str, ...], policies: Path) -> None:
     with Path("/dev/full").open("w") as full:
         ended = _ended(command, policies, full.fileno())

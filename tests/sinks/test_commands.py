@@ -14,7 +14,10 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_fixed
 
-from headrace.exit_codes import ExitCode
+from headrace.commands.explain import ExplainSettings
+from headrace.commands.tables import ListSettings, QuerySettings
+from headrace.exit_codes import CannotRunError, ExitCode
+from headrace.settings import Settings, load
 from tests.conftest import REFUSED_SESSION_S, SESSIONS_TOLD
 from tests.sinks.deployment import Deployment, keep_everything, request_samples
 from tests.sinks.readers import identities
@@ -179,19 +182,31 @@ async def test_an_unknown_table_is_answered_with_those_there_are(filled: Path) -
     assert REQUESTS in answered.stderr
 
 
+def test_a_folder_that_is_not_there_has_a_status(tmp_path: Path) -> None:
+    nowhere = tmp_path / "nowhere"
+    ended = headrace("tables", f"--tables={nowhere}")
+    assert ended.returncode == ExitCode.USAGE
+    assert ended.stderr.startswith(f"--tables: {nowhere} is not there, allowed: ")
+    assert len(ended.stderr.splitlines()) == 1
+
+
 @pytest.mark.parametrize(
-    "command",
-    [("tables", "list"), ("tables", "query", "SELECT 1"), ("tables", "check"), ("explain", "chat")],
-    ids=" ".join,
+    ("model", "given"),
+    [(ListSettings, {}), (QuerySettings, {"sql": "SELECT 1"}), (ExplainSettings, {"endpoint": "chat"})],
+    ids=["list", "query", "explain"],
 )
-def test_a_folder_that_is_not_there_is_a_wrong_path(command: tuple[str, ...], tmp_path: Path) -> None:
-    nowhere, file = tmp_path / "nowhere", tmp_path / "file"
+def test_a_wrong_path_is_told_by_every_command_that_reads_tables(
+    model: type[Settings], given: dict[str, object], tmp_path: Path
+) -> None:
+    file = tmp_path / "file"
     file.touch()
-    for wrong, said in ((nowhere, "is not there"), (file, "is no folder")):
-        ended = headrace(*command, f"--tables={wrong}")
-        assert ended.returncode == ExitCode.USAGE
-        assert ended.stderr.startswith(f"--tables: {wrong} {said}, allowed: ")
-        assert len(ended.stderr.splitlines()) == 1
+    for wrong, said in ((tmp_path / "nowhere", "is not there"), (file, "is no folder")):
+        with pytest.raises(CannotRunError) as caught:
+            load(model, {**given, "tables": str(wrong)}, None, {})
+        assert caught.value.code is ExitCode.USAGE
+        assert caught.value.message.startswith(f"--tables: {wrong} {said}, allowed: ")
+    load(model, {**given, "tables": str(tmp_path)}, None, {})
+    load(model, {**given, "tables": "s3://bucket/tables"}, None, {})
 
 
 @pytest.mark.parametrize("damage", [Path.unlink, lambda file: file.write_bytes(b"PAR1")], ids=["gone", "damaged"])
