@@ -68,11 +68,12 @@ def lost_memories(
 ) -> dict[str, Rejected]:
     """Of these endpoints those whose newest memory cannot be read, with what stands in its place.
 
-    A damaged batch may have held the newest of any. One that is too large has none: no worker writes such.
+    A damaged batch may have held the newest of any that has an older one; those without any have not ticked yet. One
+    that is too large has none: no worker writes such.
     """
     lost = {one.endpoint: one for one in rejected if one.endpoint is not None and one.endpoint in endpoints}
     for one in rejected:
         if one.message.key is None and one.error.reason is BadInput.MALFORMED:
-            older = [name for name in endpoints if controllers.newest_offset(name.encode()) < one.message.offset]
+            older = [name for name in endpoints if 0 <= controllers.newest_offset(name.encode()) < one.message.offset]
             lost |= {name: one for name in older if name not in lost}
     return lost
