@@ -6,7 +6,7 @@ They stand here as text: to ask the settings for it, a worker would have to load
 import re
 from collections.abc import Iterable, Mapping
 
-from headrace.nearest import nearest
+from headrace.nearest import NEAR, nearest
 
 PREFIX = "HEADRACE_"
 
@@ -48,6 +48,9 @@ SECTIONS = frozenset(f"{_OF_FILES} tables topics up worker".split())
 OTHERS = frozenset(PREFIX + name for name in _OF_OTHERS.split())
 """What is no setting: where things are, and which clock counts. DATA is where the tests find recordings."""
 
+MISTYPED = 0.75
+"""As near to another name is a slip of a hand, or a word too many or too few; farther off it may be somebody's own."""
+
 _SERVICE_LINK = re.compile(r"HEADRACE(_\w+)?_(SERVICE_(HOST|PORT)(_\w+)?|PORT_\d+_(TCP|UDP|SCTP)(_\w+)?)")
 _LINKED_PORT = re.compile(r"(tcp|udp|sctp)://")
 
@@ -55,7 +58,7 @@ _LINKED_PORT = re.compile(r"(tcp|udp|sctp)://")
 def misspelt(environment: Mapping[str, str], own: Iterable[str] = ()) -> list[str]:
     """One line for each variable that is near one that is read, but none; never its value. `own` are read too."""
     known = SETTINGS | OTHERS | set(own)
-    near = {name: _nearest(name, known) for name in _strange(environment, known)}
+    near = {name: _nearest(name, known, MISTYPED) for name in _strange(environment, known)}
     return [f"{name}: nothing reads this variable (did you mean {meant}?)" for name, meant in near.items() if meant]
 
 
@@ -67,8 +70,10 @@ def misspelt_section(section: str, own: Iterable[str] = ()) -> str | None:
 
 
 def unread(environment: Mapping[str, str]) -> list[str]:
-    """The variables that nothing reads, sorted."""
-    return _strange(environment, SETTINGS | OTHERS)
+    """The variables that nothing reads, sorted, each with the name that it is a little like."""
+    known = SETTINGS | OTHERS
+    near = {name: _nearest(name, known, NEAR) for name in _strange(environment, known)}
+    return [f"{name} (did you mean {meant}?)" if meant else name for name, meant in near.items()]
 
 
 def _strange(environment: Mapping[str, str], known: frozenset[str]) -> list[str]:
@@ -85,7 +90,7 @@ def _is_service_link(name: str, value: str) -> bool:
     return is_port or _SERVICE_LINK.fullmatch(name) is not None
 
 
-def _nearest(name: str, known: Iterable[str]) -> str | None:
+def _nearest(name: str, known: Iterable[str], least: float) -> str | None:
     """Compared without the prefix, which would make any two near."""
-    meant = nearest(name.removeprefix(PREFIX), [word.removeprefix(PREFIX) for word in known])
+    meant = nearest(name.removeprefix(PREFIX), [word.removeprefix(PREFIX) for word in known], least)
     return meant and PREFIX + meant

@@ -99,6 +99,8 @@ def test_a_mistyped_section_of_the_file_is_refused(tmp_path: Path) -> None:
         ("HEADRACE_WORKER_STALL_SECONDS", "30"),
         ("HEADRACE_WORKER_STALL_SECOND", ""),
         ("HEADRACE_HOME", "/opt"),
+        ("HEADRACE_PORT", "80"),
+        ("HEADRACE_TEST_SEED", "1"),
         ("HEADRACE_WORKER_PORT", "tcp://10.0.0.1:8080"),
         ("HEADRACE_WORKER_PORT_8080_TCP_ADDR", "10.0.0.1"),
         ("HEADRACE_HEALTH_SERVICE_HOST", "10.0.0.1"),
@@ -114,6 +116,9 @@ def test_what_is_of_others_is_left_alone(variable: tuple[str, str]) -> None:
 def test_what_nothing_reads_is_known_by_name() -> None:
     given = {"HEADRACE_HOME": "/opt", "HEADRACE_BOOTSTRAP": "h:1", "HEADRACE_PORT": "udp://10.0.0.1:1", "PATH": "/"}
     assert unread(given) == ["HEADRACE_HOME"]
+    assert unread({"HEADRACE_BOOTSTRAP_SERVERS": "h:1"}) == [
+        "HEADRACE_BOOTSTRAP_SERVERS (did you mean HEADRACE_BOOTSTRAP?)"
+    ]
 
 
 def test_a_name_that_python_keeps_for_itself_is_plain_in_every_place(tmp_path: Path) -> None:
