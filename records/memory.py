@@ -27,6 +27,7 @@ class ControllerMemory(msgspec.Struct, frozen=True, kw_only=True):
     could not fill; `catch_up` is there while ticks are skipped after an outage. `epochs` are
     in the order in which they were first read. `first_offsets` has, by topic, from where on records were taken for
     this chain of decisions. `skipped_records` are those of the last minutes: whoever reads these again leaves them out.
+    `refused_s` is the newest second of which something had no room under the endpoint's limits.
     """
 
     endpoint: Name
@@ -41,3 +42,4 @@ class ControllerMemory(msgspec.Struct, frozen=True, kw_only=True):
     epochs: tuple[EpochSeen, ...] = ()
     first_offsets: dict[str, int] = {}
     skipped_records: tuple[SkippedRecords, ...] = ()
+    refused_s: Second | None = None

@@ -64,8 +64,8 @@ class DownBlocker(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     `kind`: coverage (a ready replica was heard less than 0.9 of its ready seconds), restart (a ready replica's source
     restarted inside the window), rollout, rebuild (the pipeline's own state does not reach back the whole window),
-    too_many_series (samples were left out for want of room), suspect (two processes under one name, or a quarantined
-    source).
+    suspect (two processes under one name, or a quarantined source), refused (what was sent inside the window had no
+    room under the endpoint's limits: the values leave it out).
     """
 
     kind: str

@@ -228,7 +228,7 @@ class PartitionController:
 
     def _take_samples(self, run: SampleRun, first: int, end: int, passing: ProcessingTime) -> list[_Due]:
         due = []
-        for now in rounds(run, run.between(first, end), passing.running_s):
+        for now in rounds(run, first, end, passing.running_s):
             self._add(run, now.elements)
             made = self._maker.make(self._with_moments(run, now.due, passing))
             due += [_Due(tick.row, effects) for tick, effects in zip(now.due, made, strict=True)]

@@ -124,6 +124,7 @@ class EndpointRegistry:
         match record:
             case ReplicaChanged() if not state.supply.has_room(record):
                 self.counts.add(Count.TOO_MANY_REPLICAS, 1)
+                state.note_refused(int(min(record.at_s, received_s)))
                 return None
             case ReplicaChanged():
                 state.supply.apply(record)
@@ -133,7 +134,9 @@ class EndpointRegistry:
                 self.counts.add(Count.TOO_FAR_AHEAD, 1)
                 return None
             case GpuSample():
-                self.counts.add(Count.TOO_MANY_GPUS, 0 if self.windows.add_gpu(record) else 1)
+                if not self.windows.add_gpu(record):
+                    self.counts.add(Count.TOO_MANY_GPUS, 1)
+                    state.note_refused(int(min(record.at_s, received_s)))
             case Outcome():
                 self.counts.add(Count.UNKNOWN_DECISION, 0 if state.observe_outcome(record) else 1)
                 return None

@@ -4,7 +4,7 @@ Endpoints are independent of each other between two passings of processing time,
 before any endpoint's next tick are added to the windows in one call.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -83,8 +83,28 @@ class Round:
     due: list[DueRow] = field(default_factory=list)
 
 
-def rounds(run: SampleRun, part: slice, running_s: Floats) -> Iterator[Round]:
-    """Cut the elements of `part` into rounds; `running_s` is processing time after each row of the run."""
+def rounds(run: SampleRun, first: int, end: int, running_s: Floats) -> Iterator[Round]:
+    """Cut the run's rows `[first, end)` into rounds; `running_s` is processing time after each row of the run.
+
+    Endpoints are told what was refused of them before the ticks that it came before.
+    """
+    for one in _rounds(run, run.between(first, end), running_s):
+        if len(run.refused):
+            _note_refused(run, one.due)
+        yield one
+    for code in range(len(run.states) if len(run.refused) else 0):
+        run.note_refused(code, end)
+
+
+def _note_refused(run: SampleRun, due: Sequence[DueRow]) -> None:
+    """A tick knows what was refused up to the end of the message with which it fell due, as it knows its samples."""
+    code_of = {id(state): code for code, state in enumerate(run.states)}
+    for tick in due:
+        end = int(np.searchsorted(run.offsets, run.offsets[tick.row], side="right"))
+        run.note_refused(code_of[id(tick.state)], end)
+
+
+def _rounds(run: SampleRun, part: slice, running_s: Floats) -> Iterator[Round]:
     if run.is_one_message and all(state is not None and state.has_ticked for state in run.states):
         yield from _rounds_of_message(run)
         return

@@ -19,7 +19,7 @@ Mask = NDArray[np.bool_]
 
 _NO_ROW = 2**62
 """Behind all rows there are."""
-_NONE = np.empty(0, np.int64)
+_NO_ROWS = np.zeros(0, np.int64)
 
 
 def _series_names() -> RecentNames:
@@ -47,16 +47,17 @@ class _Known:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Admitted:
-    """`columns` without the histograms whose bounds were refused, which are so many; `rows` (m,) without the samples
-    whose series were, which are at `refused`."""
+    """`columns` without the histograms whose bounds were refused; `rows` (m,) without the samples whose series were;
+    how many of each were refused, and `refused` (k,), the rows that lost either, rising."""
 
     columns: SampleColumns
     rows: Ints
-    refused: Ints
-    histograms_refused: int
+    samples_refused: int = 0
+    histograms_refused: int = 0
+    refused: Ints = field(default_factory=lambda: _NO_ROWS)
 
     def count(self, counts: Counts) -> None:
-        counts.add(Count.TOO_MANY_SERIES, len(self.refused))
+        counts.add(Count.TOO_MANY_SERIES, self.samples_refused)
         counts.add(Count.TOO_MANY_BOUNDS, self.histograms_refused)
 
 
@@ -76,19 +77,19 @@ class SampleIntake:
     def admit(self, columns: SampleColumns, rows: Ints) -> Admitted:
         """Of the samples at `rows`, rising, those that are taken."""
         if not len(rows):
-            return Admitted(columns, rows, _NONE, 0)
+            return Admitted(columns, rows)
         if rows is columns.identities.all_rows and self._is_known(columns):
-            return Admitted(columns, rows, _NONE, 0)
+            return Admitted(columns, rows)
         period = (columns.received_s[rows] // PERIOD_S).astype(np.int64)
         kept = [self._series(columns, rows[part], int(period[part.start])) for part in _constant(period)]
         taken = np.concatenate(kept) if len(kept) > 1 else kept[0]
         if len(taken) == len(rows):
             taken = rows
-        admitted, histograms = self._bounds(columns, taken)
-        if taken is columns.identities.all_rows and not histograms and (period == period[0]).all():
+        admitted, cut = self._bounds(columns, taken)
+        if taken is columns.identities.all_rows and not len(cut) and (period == period[0]).all():
             self._remember(columns, int(period[0]))
-        refused = _NONE if taken is rows else np.setdiff1d(rows, taken, assume_unique=True)
-        return Admitted(admitted, taken, refused, histograms)
+        left_out = _NO_ROWS if taken is rows else np.setdiff1d(rows, taken, assume_unique=True)
+        return Admitted(admitted, taken, len(left_out), len(cut), np.union1d(left_out, cut))
 
     def _is_known(self, columns: SampleColumns) -> bool:
         """Whether the same samples' names and bounds were all admitted in this period, in which every endpoint still
@@ -128,10 +129,10 @@ class SampleIntake:
         self._turns += period > names.period
         return names.knows(identity, period) or names.admit(identity, label_bytes(replica, epoch, reporter), period)
 
-    def _bounds(self, columns: SampleColumns, rows: Ints) -> tuple[SampleColumns, int]:
-        """Without the histograms of an endpoint that has too many sets of bounds in the field; how many these are."""
+    def _bounds(self, columns: SampleColumns, rows: Ints) -> tuple[SampleColumns, Ints]:
+        """Without the histograms of an endpoint that has too many sets of bounds in the field; the row of each."""
         made: dict[str, tuple[HistogramRows, ...]] = {}
-        refused = 0
+        cut: list[Ints] = []
         for name, groups in columns.histograms.items():
             places = self._places(columns, name, groups, rows)
             if places:
@@ -139,8 +140,13 @@ class SampleIntake:
                     _without(columns, group, places[number]) if number in places else group
                     for number, group in enumerate(groups)
                 )
-                refused += sum(len(group.rows) for group in groups) - sum(len(group.rows) for group in made[name])
-        return (replace(columns, histograms={**columns.histograms, **made}), refused) if made else (columns, 0)
+                cut += [
+                    np.setdiff1d(before.rows, after.rows, assume_unique=True)
+                    for before, after in zip(groups, made[name], strict=True)
+                ]
+        if not made:
+            return columns, _NO_ROWS
+        return replace(columns, histograms={**columns.histograms, **made}), np.concatenate(cut)
 
     def _places(
         self, columns: SampleColumns, name: str, groups: tuple[HistogramRows, ...], rows: Ints

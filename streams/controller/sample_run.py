@@ -42,7 +42,7 @@ class SampleRun:
     `columns` holds all samples of the run at their corrected seconds, `raw_at_s` their own. The other arrays are (m,),
     in log order, one element for each sample that counts: `rows` its place in `columns` and the run, `code` its
     endpoint's place in `states`, `end_s` the corrected end of its second (-inf from a quarantined source, which moves
-    no watermark).
+    no watermark). `refused` (k,) are the rows that lost something to the limits of names, rising.
     """
 
     columns: SampleColumns
@@ -52,6 +52,14 @@ class SampleRun:
     rows: Ints
     code: Ints
     end_s: Floats
+    refused: Ints
+
+    def note_refused(self, code: int, end: int) -> None:
+        """Tell one endpoint what was refused of the run's rows before `end`; to tell it again does nothing."""
+        rows = self.refused[: int(np.searchsorted(self.refused, end))]
+        rows, state = rows[self.columns.endpoint_code[rows] == code], self.states[code]
+        if len(rows) and state is not None:
+            state.note_refused(int(np.minimum(self.raw_at_s[rows], self.columns.received_s[rows]).max()))
 
     def doubt_past(self, elements: Ints) -> None:
         """Tell the endpoints of samples of seconds that a tick has looked at."""
@@ -108,10 +116,18 @@ class SampleDoor:
         columns, rows, code = admitted.columns, admitted.rows, columns.endpoint_code
         if not again:
             admitted.count(self.counts)
-        _note_refused(run, code, states, admitted.refused)
         at_s, trusted = self._correct(run, columns, states, rows, skew_s)
         end_s = np.where(trusted, at_s[rows] + 1.0, NEVER_S)
-        return SampleRun(columns.at(at_s), columns.at_s, run.offsets, states, rows, code[rows].astype(np.int64), end_s)
+        return SampleRun(
+            columns=columns.at(at_s),
+            raw_at_s=columns.at_s,
+            offsets=run.offsets,
+            states=states,
+            rows=rows,
+            code=code[rows].astype(np.int64),
+            end_s=end_s,
+            refused=admitted.refused,
+        )
 
     def _rows(self, run: Run, columns: SampleColumns, found: BatchStates, skew_s: Floats, *, again: bool) -> Ints:
         """The rows of endpoints with a policy that are not too far ahead; of those that were read before this process
@@ -170,18 +186,6 @@ class SampleDoor:
             return None
         watched = {(state.endpoint, *key) for state in states if state is not None for key in state.sources.states}
         return np.array([(identity[0], *source_key(identity)) in watched for identity in columns.series], np.bool_)
-
-
-def _note_refused(run: Run, code: NDArray[np.int32], states: Sequence[EndpointState | None], rows: Ints) -> None:
-    """Tell the endpoints of samples for which there was no room: what their windows hold is not all."""
-    if not len(rows):
-        return
-    received_s = run.received_s[rows].astype(np.int64)
-    _, firsts = np.unique(np.stack([code[rows], received_s]), axis=1, return_index=True)
-    for first in np.sort(firsts).tolist():
-        state = states[int(code[rows[first]])]
-        if state is not None:
-            state.refused.note(int(received_s[first]), int(run.offsets[rows[first]]))
 
 
 class _Followed:

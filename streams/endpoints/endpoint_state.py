@@ -19,7 +19,6 @@ from records.telemetry import TargetObserved
 from streams.endpoints.block_store import BlockStore
 from streams.endpoints.blocks import BlockBook
 from streams.endpoints.cross_checks import CheckBook
-from streams.endpoints.intake import RefusedSeconds
 from streams.endpoints.skew import EndpointSources
 from streams.endpoints.standing import Standing
 from streams.endpoints.supply import SupplyState
@@ -73,9 +72,9 @@ class EndpointState:
     restored: dict[str, int] = field(default_factory=dict)
     first_offsets: dict[str, int] = field(default_factory=dict)
     skipped: tuple[SkippedRecords, ...] = ()
+    refused_s: int | None = None
     last_heard: dict[str, int] = field(default_factory=dict)
     checks: CheckBook = field(default_factory=CheckBook)
-    refused: RefusedSeconds = field(default_factory=RefusedSeconds)
     standing: Standing | None = None
     blocks: BlockBook = field(default_factory=lambda: BlockBook(BlockStore(0)))
 
@@ -97,7 +96,7 @@ class EndpointState:
         state.target, state.outcome = supply.target, supply.outcome
         state.restored = dict(memory.offsets)
         state.first_offsets = dict(memory.first_offsets)
-        state.skipped = memory.skipped_records
+        state.skipped, state.refused_s = memory.skipped_records, memory.refused_s
         state.sources = EndpointSources.restored(supply.sources)
         state.scaling, state.catch_up = memory.scaling, memory.catch_up
         state.observed_from_s, state.floor_s = memory.observed_from_s, memory.processed_s
@@ -109,6 +108,10 @@ class EndpointState:
 
     def set_policy(self, policy: EndpointPolicy) -> None:
         self.policy, self.policy_hash = policy, policy_hash(policy)
+
+    def note_refused(self, at_s: int) -> None:
+        """Something of a second had no room: windows with that second do not show all there is."""
+        self.refused_s = at_s if self.refused_s is None else max(self.refused_s, at_s)
 
     @property
     def span_s(self) -> int:
@@ -249,6 +252,7 @@ class EndpointState:
             epochs=epochs,
             first_offsets=self.first_offsets,
             skipped_records=self.skipped,
+            refused_s=self.refused_s,
         )
 
     def _keep_silent(self, tick: int) -> None:

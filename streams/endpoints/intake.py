@@ -73,30 +73,6 @@ class RecentNames:
         self._count, self._weight = len(self._before), sum(self._before.values())
 
 
-REFUSED_SECONDS_MAX = 4_096
-"""Most seconds in which samples were refused that are remembered of an endpoint; the longest window has 3,600."""
-
-
-@dataclass(slots=True)
-class RefusedSeconds:
-    """The seconds of receipt in which samples of an endpoint found no room, each with the offset of the first of them:
-    a tick knows of what had been read before it."""
-
-    _offsets: dict[int, int] = field(default_factory=dict)
-
-    def note(self, second: int, offset: int) -> None:
-        """A sample received in a second, in the order of the log."""
-        self._offsets.setdefault(second, offset)
-        if len(self._offsets) > REFUSED_SECONDS_MAX:
-            del self._offsets[min(self._offsets)]
-
-    def newest_s(self, end_offset: int) -> int | None:
-        """The newest second of a sample before an offset; null where there is none."""
-        if not self._offsets:
-            return None
-        return max((second for second, offset in self._offsets.items() if offset < end_offset), default=None)
-
-
 def label_bytes(*labels: str | None) -> int:
     """Of labels, in UTF-8; one that JSON has to escape counts six times its length."""
     return sum(_bytes(label) for label in labels if label)

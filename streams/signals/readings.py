@@ -104,7 +104,7 @@ class TickReading:
 
     def __init__(self, state: EndpointState, window: EndpointWindow, tick: int, offset: int) -> None:
         """`offset`: of telemetry.requests, what is before it had been read."""
-        self.state, self.tick, self.offset = state, tick, offset
+        self.state, self.tick = state, tick
         self._window = window
         self.quarantined = state.sources.quarantined(offset)
         self.near = self.read(tick - REACH_S, tick)

@@ -64,7 +64,7 @@ def make_signal(state: EndpointState, window: EndpointWindow, moment: TickMoment
 def _blockers(reading: TickReading, down: WindowReading) -> tuple[DownBlocker, ...]:
     """Why going down is forbidden whatever the metrics say, in a fixed order."""
     state, tick, length_s = reading.state, reading.tick, down.length_s
-    found = lasting_blockers(state, tick, length_s, reading.offset)
+    found = lasting_blockers(state, tick, length_s)
     restarted = {
         name: restarted_s
         for name in reading.counted
@@ -86,8 +86,8 @@ def _blockers(reading: TickReading, down: WindowReading) -> tuple[DownBlocker, .
     return tuple(found)
 
 
-def lasting_blockers(state: EndpointState, tick: int, length_s: int, offset: int) -> list[DownBlocker]:
-    """Those that no replica is the reason of. `offset`: of telemetry.requests, what is before it had been read."""
+def lasting_blockers(state: EndpointState, tick: int, length_s: int) -> list[DownBlocker]:
+    """Those that no replica is the reason of."""
     found: list[DownBlocker] = []
     target = state.target
     if target is not None and target.rollout:
@@ -96,9 +96,8 @@ def lasting_blockers(state: EndpointState, tick: int, length_s: int, offset: int
         found.append(DownBlocker(kind="rollout", until_s=target.rollout_s + length_s))
     if state.observed_from_s > tick - length_s:
         found.append(DownBlocker(kind="rebuild", until_s=state.observed_from_s + length_s))
-    refused_s = state.refused.newest_s(offset)
-    if refused_s is not None and refused_s >= tick - length_s:
-        found.append(DownBlocker(kind="too_many_series", until_s=refused_s + length_s + 1))
+    if state.refused_s is not None and state.refused_s >= tick - length_s:
+        found.append(DownBlocker(kind="refused", until_s=state.refused_s + 1 + length_s))
     return found
 
 

@@ -65,10 +65,7 @@ def _signals(members: Members, moment_of: dict[str, TickMoment], windows: Standi
                 spec_replicas=spec,
                 rollout=rollout,
                 target_at_s=None if target is None else target.at_s,
-                down_blockers=(
-                    *lasting_blockers(state, tick, kind.down_s, moment.offsets.get("telemetry.requests", 0)),
-                    *coverage.get(index, ()),
-                ),
+                down_blockers=(*lasting_blockers(state, tick, kind.down_s), *coverage.get(index, ())),
                 drain_order=orders[index],
                 drain_p99_ms=drains[index],
                 outcome=state.outcome,
