@@ -1,6 +1,7 @@
 """Numbers, spans and times as they are said, and times as users say them."""
 
 from datetime import UTC
+from pathlib import Path
 from zoneinfo import ZoneInfo
 
 import pytest
@@ -109,8 +110,8 @@ def test_what_is_no_time_is_refused_with_what_is(text: str) -> None:
         parse_time(text, NOW_S)
 
 
-def test_a_time_before_all_times_is_refused_by_the_command() -> None:
+def test_a_time_before_all_times_is_refused_by_the_command(tmp_path: Path) -> None:
     """As `-30000d`, which only a clock tells from one that can be."""
-    found = CliRunner().invoke(app, ["chat", "--at=-30000d", "--tables=none"])
+    found = CliRunner().invoke(app, ["chat", "--at=-30000d", f"--tables={tmp_path}"])
     assert isinstance(found.exception, CannotRunError)
     assert found.exception.message.startswith("--at: '-30000d', allowed: 1970 to 9999: UNIX seconds")
