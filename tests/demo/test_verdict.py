@@ -1,5 +1,6 @@
 """The first line of the closed loop's summary: whether the run shows how Headrace scales."""
 
+import asyncio
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -8,6 +9,8 @@ import msgspec
 import pytest
 
 from headrace.demo.fleet.evidence import Evidence, Verdict, read_evidence
+from headrace.demo.fleet.show import in_time_or_busy
+from headrace.exit_codes import CannotRunError, ExitCode
 from records.decisions import Candidate, ScalingDecision, SkippedTicks
 from records.enums import MetricName, ScalingAction, ScalingReason, ValueState
 from tests.demo.made_tables import write_tables
@@ -87,7 +90,26 @@ def test_the_worst_endpoint_decides(
 
 def test_what_was_too_little_is_told_with_its_cure() -> None:
     verdict = Verdict(evidence=[FRESH, HALF], is_exact=True, speed=10.0)
-    assert "at 47 % of the 100 ticks of burst they were fresh, at 3 partial, at 50 missing" in verdict.words
+    assert "at 47 % of the 100 ticks of burst decisions were made from fresh signals, at 3 from a part" in verdict.words
     assert "make demo SPEED=5." in verdict.words
     assert "make demo SPEED=1." in replace(verdict, speed=1.5).words
     assert "SPEED" not in replace(verdict, speed=1.0).words, "nothing is slower"
+
+
+@pytest.mark.parametrize(
+    ("behind_s", "code"), [(964.0, ExitCode.INCOMPLETE), (3.0, ExitCode.UNAVAILABLE)], ids=["busy", "broken"]
+)
+async def test_what_never_comes_on_a_busy_machine_has_a_verdict_too(
+    behind_s: float, code: ExitCode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("headrace.demo.guards.SETTLE_S", 0.0)
+    never = asyncio.Event()
+
+    async def wait() -> None:
+        await never.wait()
+
+    with pytest.raises(CannotRunError) as ended:
+        await in_time_or_busy(10.0, behind_s, wait(), "samples")
+    assert ended.value.code is code
+    assert ended.value.message.startswith("Verdict: ") == (code is ExitCode.INCOMPLETE)
+    assert ("make demo SPEED=5" in ended.value.message) == (code is ExitCode.INCOMPLETE)

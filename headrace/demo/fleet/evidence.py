@@ -88,21 +88,30 @@ class Verdict:
     @property
     def words(self) -> str:
         """One line."""
+        if self.is_exact and not self.is_fresh:
+            return too_busy(self.speed, self.freshness)
         told = [] if self.is_exact else ["NOT every row is where it belongs: a bug worth reporting, with the folder"]
         return f"Verdict: {'; '.join([*told, self.freshness])}."
 
     @property
     def freshness(self) -> str:
-        """What the decisions were made from, and what to do where that was too little. Without a full stop."""
+        """What the decisions were made from, without a full stop."""
         worst = self.worst
         of_all = f"{int(100 * worst.fresh_share)} % of the {worst.ticks} ticks of {worst.endpoint}"
         if self.is_fresh:
             return f"decisions were made from fresh signals (at {of_all}, where it was least)"
         return (
-            f"decisions were NOT made from fresh signals, so this run does not show how Headrace scales: at {of_all} "
-            f"they were fresh, at {worst.partial} partial, at {worst.blind} missing. The machine was too busy for this "
-            f"speed; {remedy(self.speed)}"
+            f"at {of_all} decisions were made from fresh signals, at {worst.partial} from a part of them, at "
+            f"{worst.blind} from none"
         )
+
+
+def too_busy(speed: float, why: str) -> str:
+    """The verdict on a run that says more of its machine than of Headrace, in one line."""
+    return (
+        "Verdict: decisions were NOT made from fresh signals, so this run does not show how Headrace scales: "
+        f"{why}. The machine was too busy for this speed; {remedy(speed)}."
+    )
 
 
 def remedy(speed: float) -> str:

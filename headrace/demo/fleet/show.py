@@ -1,8 +1,9 @@
 """The closed loop from its first process to its summary."""
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Coroutine, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from rich.console import Console
 
@@ -10,16 +11,17 @@ from headrace.children import Children
 from headrace.demo.audit import TopicAudit
 from headrace.demo.console import say
 from headrace.demo.feed import Feed, Tick
+from headrace.demo.fleet.evidence import too_busy
 from headrace.demo.fleet.line import FleetLine, FleetPlan
 from headrace.demo.fleet.memory import MemoryWatch
 from headrace.demo.fleet.report import Report, tell_report
-from headrace.demo.fleet.screen import Screen, Standing, open_screen
+from headrace.demo.fleet.screen import Screen, Standing, is_busy, open_screen
 from headrace.demo.fleet.script import BURST, ENDPOINTS
 from headrace.demo.fleet.served import Served
 from headrace.demo.fleet.watch import Behind, Watch
 from headrace.demo.guards import REFRESH_S, guarded, in_time
 from headrace.demo.settle import settle
-from headrace.exit_codes import ExitCode
+from headrace.exit_codes import CannotRunError, ExitCode
 
 TICK_S = 5
 
@@ -75,13 +77,26 @@ async def _play(line: FleetLine, feed: Feed, watch: Watch, screen: Screen) -> Pl
     first_s = await line.start_fleet()
     last_s = first_s + line.plan.event_s - 1
     await _perform(line, first_s, watch, screen)
-    await in_time(feed.until_sampled_anywhere(names, last_s), "samples of the last second")
+    sampled = feed.until_sampled_anywhere(names, last_s)
+    await in_time_or_busy(line.plan.speed, watch.behind_s, sampled, "samples of the last second")
     served = await line.drain_fleet()
     # A tick falls due by the clock, too, where no more samples come.
-    await in_time(feed.until_ticked(names, last_s // TICK_S * TICK_S), "decisions on the last samples")
+    ticked = feed.until_ticked(names, last_s // TICK_S * TICK_S)
+    await in_time_or_busy(line.plan.speed, watch.behind_s, ticked, "decisions on the last samples")
     await line.line.drain_workers()
     audits = await settle(line.plan, line.line.access, line.line.drain_sink)
     return Played(served=served, first_s=first_s, audits=audits, behind=watch.behind)
+
+
+async def in_time_or_busy(speed: float, behind_s: float, wait: Coroutine[Any, Any, None], what: str) -> None:
+    """Wait. Raises CannotRunError: INCOMPLETE with the cure where the machine was too busy, UNAVAILABLE else."""
+    try:
+        await in_time(wait, what)
+    except CannotRunError as error:
+        if not is_busy(behind_s):
+            raise
+        told = f"samples were {behind_s:.0f} event seconds behind, and {error.message}"
+        raise CannotRunError(too_busy(speed, told), ExitCode.INCOMPLETE) from None
 
 
 async def _perform(line: FleetLine, first_s: int, watch: Watch, screen: Screen) -> None:
