@@ -2,9 +2,10 @@
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from typing import Any
 
 import structlog
 from aiokafka import AIOKafkaConsumer, TopicPartition
@@ -31,7 +32,7 @@ class TopicState:
     """One topic while it is read.
 
     `topic_id` is that of the incarnation in which its partitions were placed; `taken_bytes` are being written by
-    `flush`.
+    `flush`. `unwritten` messages were read and left out, as brokers were not waited for any longer.
     """
 
     kafka_name: str
@@ -40,6 +41,7 @@ class TopicState:
     topic_id: str = ""
     flush: asyncio.Task[None] | None = None
     taken_bytes: int = 0
+    unwritten: int = 0
 
     @property
     def bytes(self) -> int:
@@ -75,14 +77,19 @@ class Flusher:
     async def flush(self, topic: TopicState) -> None:
         """Commits everything that is buffered now.
 
-        Raises StorageError, and MisplacedError where the topic's partitions are to be placed again.
+        Where the waiting was given up it is `unwritten`, and another run reads it again. Raises StorageError, and
+        MisplacedError where the topic's partitions are to be placed again.
         """
         loop = asyncio.get_running_loop()
         started_s = self._monotonic_s()
         topic_id, topic.taken_bytes, batches = topic.topic_id, topic.buffer.bytes, topic.buffer.take()
         try:
             # Asked after the batches were taken: the id is then the one that all their messages were read under.
-            if await self._current_id(topic.kafka_name) != topic_id:
+            current_id = await self._current_id(topic.kafka_name)
+            if current_id is None:
+                topic.unwritten += sum(len(batch.messages) for batch in batches)
+                return
+            if current_id != topic_id:
                 raise MisplacedError(f"{topic.kafka_name} was deleted and made again")
             appended = await loop.run_in_executor(self._threads, topic.writer.write, topic_id, batches)
         except TableBehindError as error:
@@ -97,19 +104,31 @@ class Flusher:
         self._faults.reached(Point.AFTER_OFFSETS, topic.writer.table.spec.name)
 
     async def _current_id(self, kafka_name: str) -> str | None:
-        """The topic's id now; None where the asking was given up, which no topic has."""
+        """The topic's id now; None where the waiting was given up."""
         while not self._given_up.is_set():
             try:
-                ids = await self._ids.of([kafka_name])
+                ids = await self._unless_given_up(self._ids.of([kafka_name]))
             except KafkaError as error:
                 _log.warning("brokers_unreachable", topic=kafka_name, error=str(error))
             else:
                 if kafka_name in ids:
                     return ids[kafka_name]
+                if self._given_up.is_set():
+                    return None
                 _log.warning("topic_missing", topic=kafka_name)
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._given_up.wait(), RETRY_S)
         return None
+
+    async def _unless_given_up(self, asked: Coroutine[Any, Any, dict[str, str]]) -> dict[str, str]:
+        """What was asked for; nothing once the waiting is given up. Raises KafkaError."""
+        asking, giving_up = asyncio.ensure_future(asked), asyncio.ensure_future(self._given_up.wait())
+        try:
+            await asyncio.wait({asking, giving_up}, return_when=asyncio.FIRST_COMPLETED)
+            return asking.result() if asking.done() else {}
+        finally:
+            asking.cancel()
+            giving_up.cancel()
 
     async def _commit_offsets(self, kafka_name: str, batches: Sequence[PartitionBatch]) -> None:
         offsets = {TopicPartition(kafka_name, batch.partition): batch.next_offset for batch in batches}

@@ -165,6 +165,7 @@ class DeltaSink:
             flusher.give_up()
             if not await close_consumer(consumer, CLOSE_PATIENCE_S):
                 _log.info("consumer_not_closed_cleanly")
+            await self._tell_unwritten()
         if self._failure is not None:
             raise self._failure
 
@@ -244,6 +245,13 @@ class DeltaSink:
         _, late = await asyncio.wait(tasks, timeout=patience_s)
         for task in late:
             task.cancel()
+
+    async def _tell_unwritten(self) -> None:
+        """What was read and is in no table, once no flush waits for brokers any more: another run reads it again."""
+        await asyncio.gather(*[topic.flush for topic in self._topics.values() if topic.flush is not None])
+        unwritten = sum(topic.unwritten + topic.buffer.messages for topic in self._topics.values())
+        if unwritten:
+            _log.warning("messages_left_unwritten", messages=unwritten, why="read again by the next run")
 
     async def _flush_rest(self, topic: TopicState) -> None:
         if topic.flush is not None:

@@ -146,7 +146,7 @@ def collect(settings: CollectSettings) -> ExitCode:
         headrace replay --policies policies --telemetry telemetry.jsonl --out -
 
     Status 1: some of a recording's lines, an answer, or some of its series could not be read; the log names them, and
-    everything else was used.
+    everything else was used. Or samples did not reach Kafka; the last line says how many.
     """
     if settings.recording is not None and not settings.recording.is_file():
         raise CannotRunError(f"--recording: {settings.recording}: no such file")
@@ -188,7 +188,7 @@ async def _to_kafka(process: Process[CollectSettings], access: KafkaAccess) -> C
     if counts.dropped:
         log.error("samples_dropped", oldest=counts.oldest, too_large=counts.too_large, unsent=counts.unsent)
         message = f"{counts.dropped} of {collector.reports.samples} samples did not reach Kafka at {access.bootstrap}"
-        raise CannotRunError(f"{message}: {producer.last_error or 'see the log'}", ExitCode.UNAVAILABLE)
+        raise CannotRunError(f"{message}: {producer.last_error or 'see the log'}", ExitCode.INCOMPLETE)
     return collector
 
 

@@ -266,6 +266,6 @@ async def test_samples_that_kafka_never_took_are_told(tmp_path: Path) -> None:
     recording.write_text(json.dumps({"t": 0, "kind": "/metrics", "code": 200, "body": body}) + "\n")
     nobody = f"127.0.0.1:{free_port()}"
     done = await asyncio.to_thread(collect, "--endpoint", "e", "--recording", str(recording), "--bootstrap", nobody)
-    assert done.returncode == 3
+    assert done.returncode == ExitCode.INCOMPLETE
     assert f"1 of 1 samples did not reach Kafka at {nobody}" in done.stderr
     assert "Traceback" not in done.stderr
