@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from opentelemetry.metrics import get_meter
 
 from records.enums import OutcomeResult
+from wire import zero_counts
 
 _meter = get_meter("headrace.actuators")
 
@@ -41,10 +42,8 @@ open_decisions = _meter.create_gauge(
 
 
 def begin_at_zero(topics: Iterable[str]) -> None:
-    """A counter that is not there before its first event hides it from `increase()`; `topics` are those read."""
+    """All counters but those of calls, which a port has; `topics` are those read."""
     for counter in (conflicts, retries, misplaced, broken_chains):
-        counter.add(0)
-    for result in OutcomeResult:
-        outcomes.add(0, {"result": result.value})
-    for topic in topics:
-        undecodable.add(0, {"topic": topic})
+        zero_counts.begin_at_zero(counter)
+    zero_counts.begin_at_zero(outcomes, result=OutcomeResult)
+    zero_counts.begin_at_zero(undecodable, topic=topics)

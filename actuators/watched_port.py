@@ -16,6 +16,7 @@ from actuators.port import (
     TargetRef,
     Unanswered,
 )
+from wire.zero_counts import begin_at_zero
 
 A = TypeVar("A", bound=ObservedTarget | Applied | Marked | Conflict | Refused | Unanswered)
 
@@ -27,6 +28,11 @@ _WORDS = {
     Refused: "refused",
     Unanswered: "unanswered",
 }
+_RESULTS = {
+    "get": ("ok", "refused", "unanswered"),
+    "compare_and_set": ("ok", "conflict", "refused", "unanswered"),
+    "drain": ("ok", "refused", "unanswered"),
+}
 
 
 class WatchedPort:
@@ -35,6 +41,8 @@ class WatchedPort:
     def __init__(self, port: ScaleTargetPort) -> None:
         self._port = port
         self.why_not: str | None = None
+        for call, results in _RESULTS.items():
+            begin_at_zero(metrics.calls, call=[call], result=results)
 
     async def get(self, target: TargetRef, context: CallContext) -> ObservedTarget | Refused | Unanswered:
         return self._seen("get", await self._port.get(target, context))

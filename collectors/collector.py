@@ -15,7 +15,7 @@ class Collector:
         self._trackers = {replica: EngineTracker(endpoint, replica) for replica in replicas}
         self._delivery = delivery
         self._last_s = 0.0
-        self.reports = Reports(endpoint)
+        self.reports = Reports(endpoint, self._trackers)
 
     def receive(self, replica: str, answer: Answer) -> None:
         """Raises KeyError for a replica that is not ours, OSError where the delivery's file cannot be written."""

@@ -25,6 +25,10 @@ Labels = tuple[tuple[str, str], ...]
 K = TypeVar("K")
 
 
+PROBLEMS = ("malformed_line", "bad_value", "malformed_histogram", "duplicate_series", "unknown_label")
+"""Kinds of what is left out of a text."""
+
+
 class UnreadableError(ValueError):
     """A body that is no exposition of a known engine; the message says why."""
 

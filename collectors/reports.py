@@ -1,20 +1,27 @@
 """What a collector tells about itself: counters, and a log line when something changes."""
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 import structlog
 from opentelemetry.metrics import get_meter
 
-from collectors.answers import Answer
+from collectors.answers import Answer, Path
+from collectors.exposition import PROBLEMS
 from collectors.recordings import BrokenLine
 from collectors.tracker import Observation, Outcome, Problem
+from wire.zero_counts import begin_at_zero
 
 log = structlog.get_logger("headrace.collectors")
 
 _GOOD = {Outcome.READ, Outcome.HEALTHY}
 _BAD_INPUT = {Outcome.UNREADABLE}
 _NO_BAD_INPUT = {Problem.RESTARTED}
+_OUTCOMES = {
+    Path.METRICS: (Outcome.READ, Outcome.FAILED, Outcome.UNREADABLE, Outcome.UNHEALTHY),
+    Path.HEALTH: (Outcome.HEALTHY, Outcome.NOT_HEALTHY),
+}
+"""What may come of an answer to each."""
 
 _meter = get_meter("headrace.collectors")
 _answers = _meter.create_counter(
@@ -33,7 +40,7 @@ _bytes = _meter.create_counter("headrace_collect_body", unit="By", description="
 class Reports:
     """Counts everything; logs an engine's change for the better or worse, and each kind of problem once."""
 
-    def __init__(self, endpoint: str) -> None:
+    def __init__(self, endpoint: str, replicas: Iterable[str]) -> None:
         self._endpoint = endpoint
         self._outcomes: dict[tuple[str, str], Outcome] = {}
         self._told: set[tuple[str, str]] = set()
@@ -41,6 +48,7 @@ class Reports:
         self.problems: Counter[str] = Counter()
         self.broken_lines = 0
         self.samples = 0
+        _begin_at_zero(endpoint, list(replicas))
 
     @property
     def bad_input(self) -> int:
@@ -92,3 +100,12 @@ class Reports:
             detail=observation.detail,
             at_s=answer.at_s,
         )
+
+
+def _begin_at_zero(endpoint: str, replicas: Sequence[str]) -> None:
+    begin_at_zero(_broken_lines, endpoint=[endpoint])
+    for counter in (_samples, _bytes):
+        begin_at_zero(counter, endpoint=[endpoint], replica=replicas)
+    for path, outcomes in _OUTCOMES.items():
+        begin_at_zero(_answers, endpoint=[endpoint], replica=replicas, path=[path], outcome=outcomes)
+    begin_at_zero(_problems, endpoint=[endpoint], replica=replicas, kind=(*Problem, *PROBLEMS))

@@ -18,10 +18,20 @@ from opentelemetry.sdk.metrics.export import (
 from headrace.exit_codes import CannotRunError
 from headrace.otlp_settings import ENDPOINTS, otlp_problems
 from wire.web_logins import without_logins
+from wire.zero_counts import begin_at_zero
 
 LIBRARY = "opentelemetry"
 
 log = structlog.get_logger("headrace.otlp")
+
+_exports = metrics.get_meter("headrace.process").create_counter(
+    "headrace_otlp_exports", description="exports over OTLP by result"
+)
+
+
+def begin_exports_at_zero() -> None:
+    """Once the process has its meter provider."""
+    begin_at_zero(_exports, result=("sent", "failed"))
 
 
 def otlp_reader(environment: Mapping[str, str]) -> MetricReader | None:
@@ -66,9 +76,6 @@ class QuietExporter(MetricExporter):
         library = logging.getLogger(LIBRARY)
         library.addHandler(self._said)
         library.propagate = False
-        self._exports = metrics.get_meter("headrace.process").create_counter(
-            "headrace_otlp_exports", description="exports over OTLP by result"
-        )
 
     def export(self, metrics_data: MetricsData, timeout_millis: float = 10_000, **kwargs: Any) -> MetricExportResult:
         self._said.text = ""
@@ -78,7 +85,7 @@ class QuietExporter(MetricExporter):
             self._said.text = repr(error)
             result = MetricExportResult.FAILURE
         failed = result is not MetricExportResult.SUCCESS
-        self._exports.add(1, {"result": "failed" if failed else "sent"})
+        _exports.add(1, {"result": "failed" if failed else "sent"})
         if failed and not self._is_failing:
             log.warning("otlp_export_failed", url=self._url, error=without_logins(self._said.text))
         elif self._is_failing and not failed:

@@ -11,7 +11,7 @@ from opentelemetry.sdk.resources import SERVICE_INSTANCE_ID, SERVICE_NAME, OTELR
 from prometheus_client import CollectorRegistry, PlatformCollector, ProcessCollector
 
 from headrace.metric_table import views
-from headrace.otlp import otlp_reader
+from headrace.otlp import begin_exports_at_zero, otlp_reader
 
 LAST_EXPORT_MS = 1000
 """How long the end of a process waits for its last export."""
@@ -40,6 +40,8 @@ class Metrics:
             shutdown_on_exit=False,
         )
         metrics.set_meter_provider(self._provider)
+        if otlp is not None:
+            begin_exports_at_zero()
 
     def stop(self) -> None:
         """Export a last time, if it takes no longer than LAST_EXPORT_MS."""

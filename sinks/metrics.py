@@ -4,6 +4,8 @@ from collections.abc import Iterable
 
 from opentelemetry.metrics import get_meter
 
+from wire import zero_counts
+
 _meter = get_meter("headrace.sinks")
 
 rows = _meter.create_counter("headrace_sink_rows", description="Rows committed, by table")
@@ -27,9 +29,8 @@ buffered_bytes = _meter.create_gauge(
 
 
 def begin_at_zero(tables: Iterable[str], topics: Iterable[str]) -> None:
-    """A counter that is not there before its first event hides that event from `increase()`."""
-    for table in tables:
-        for counter in (rows, commits, retries):
-            counter.add(0, {"table": table})
-    for topic in topics:
-        lost_offsets.add(0, {"topic": topic})
+    """All counters, by the tables and the names of topics on the cluster."""
+    kept = list(tables)
+    for counter in (rows, commits, retries):
+        zero_counts.begin_at_zero(counter, table=kept)
+    zero_counts.begin_at_zero(lost_offsets, topic=topics)

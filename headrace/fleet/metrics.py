@@ -5,8 +5,9 @@ from collections.abc import Iterable, Mapping
 from opentelemetry.metrics import CallbackOptions, Observation, get_meter
 
 from records.enums import ReplicaState
-from simulation.journal import JournalEntry
+from simulation.journal import Call, CallResult, JournalEntry
 from simulation.simulated_endpoint import SimulatedEndpoint
+from wire.zero_counts import begin_at_zero
 
 _OUTCOMES = ("arrivals", "rejections", "completions", "aborted", "errors")
 
@@ -19,6 +20,7 @@ class FleetMetrics:
         self.behind_s = 0.0
         meter = get_meter("headrace.fleet")
         self._calls = meter.create_counter("headrace_fleet_api_calls", description="Calls by call and result")
+        begin_at_zero(self._calls, call=Call, result=CallResult)
         meter.create_observable_gauge("headrace_fleet_replicas", [self._replicas], description="Replicas by state")
         meter.create_observable_counter("headrace_fleet_requests", [self._requests], description="Requests by outcome")
         meter.create_observable_gauge(

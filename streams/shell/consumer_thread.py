@@ -17,6 +17,7 @@ from streams.shell.fetch_times import FetchTimes
 from streams.shell.fetch_waits import FetchWaits
 from streams.shell.fetched import Polled, PollLimits, fetched_messages
 from wire.kafka import close_consumer
+from wire.zero_counts import begin_at_zero
 
 POLL_LIMITS = PollLimits(messages=5000, size=4 * 1024 * 1024)
 """Of one poll: some 40 ms of work, during which nothing else runs."""
@@ -47,7 +48,7 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):
     mundane_level = "debug"
 
     def _create_worker_consumer(self, transport: Any) -> AIOKafkaConsumer:
-        _commit_failures.add(0)
+        begin_at_zero(_commit_failures)
         self._assignor = self.app.assignor
         open_consumer = cast(Owner, self.consumer).open_consumer
         return open_consumer(self._assignor)

@@ -11,6 +11,7 @@ from records.enums import BadInput
 from records.outcomes import DeadLetter
 from streams.endpoints.effects import Count
 from streams.shell.inputs import INPUT_TOPICS, MEMORY_TOPICS
+from wire.zero_counts import begin_at_zero
 
 _SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0)
 """Bounds for durations; OpenTelemetry's own are made for milliseconds."""
@@ -66,17 +67,12 @@ class WorkerMetrics:
         )
 
     def _begin_at_zero(self) -> None:
-        """A counter that is not there before its first event hides that event from `increase()`."""
         for counter in (self.samples, self.ticks, self.fenced, self.failed):
-            counter.add(0)
-        for kind in Count:
-            self.left_out.add(0, {"kind": kind.value})
-        for topic in INPUT_TOPICS:
-            for counter in (self.messages, self.skipped):
-                counter.add(0, {"topic": topic})
-        for topic in {*INPUT_TOPICS, *MEMORY_TOPICS}:
-            for reason in BadInput:
-                self.undecodable.add(0, {"topic": topic, "reason": reason.value})
+            begin_at_zero(counter)
+        begin_at_zero(self.left_out, kind=Count)
+        for counter in (self.messages, self.skipped):
+            begin_at_zero(counter, topic=INPUT_TOPICS)
+        begin_at_zero(self.undecodable, topic={*INPUT_TOPICS, *MEMORY_TOPICS}, reason=BadInput)
 
     def _seconds(self, name: str, description: str) -> Histogram:
         return self._meter.create_histogram(
