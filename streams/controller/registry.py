@@ -122,6 +122,10 @@ class EndpointRegistry:
 
     def _observe(self, state: EndpointState, record: object, received_s: float) -> EndpointState | None:
         match record:
+            case ReplicaChanged() | TargetObserved() | GpuSample() | Outcome() if _is_ahead(record.at_s, received_s):
+                # Of changes the newest counts, by its own clock: none after it would, until that moment has come.
+                self.counts.add(Count.TOO_FAR_AHEAD, 1)
+                return None
             case ReplicaChanged() if not state.supply.has_room(record):
                 self.counts.add(Count.TOO_MANY_REPLICAS, 1)
                 state.note_refused(int(min(record.at_s, received_s)))
@@ -130,9 +134,6 @@ class EndpointRegistry:
                 state.supply.apply(record)
             case TargetObserved():
                 state.observe_target(record)
-            case GpuSample() if record.at_s + 1 - received_s > AHEAD_MAX_S:
-                self.counts.add(Count.TOO_FAR_AHEAD, 1)
-                return None
             case GpuSample():
                 if not self.windows.add_gpu(record):
                     self.counts.add(Count.TOO_MANY_GPUS, 1)
@@ -150,8 +151,8 @@ class EndpointRegistry:
     def fill_gpus(self, run: Run) -> None:
         """Take the GpuSamples of a run that were read before this process was born."""
         assert not isinstance(run.rows, SampleColumns)
-        for record, offset in zip(run.rows, run.offsets.tolist(), strict=True):
-            if isinstance(record, GpuSample):
+        for record, offset, received_s in zip(run.rows, run.offsets.tolist(), run.received_s.tolist(), strict=True):
+            if isinstance(record, GpuSample) and not _is_ahead(record.at_s, received_s):
                 state = self.states.get(record.endpoint)
                 if state is not None and not state.is_new(GPUS, offset):
                     self.windows.add_gpu(record)
@@ -175,6 +176,10 @@ class EndpointRegistry:
             self.windows.close(state)
             self.book.forget(endpoint)
             self.intake.forget(endpoint)
+
+
+def _is_ahead(at_s: int, received_s: float) -> bool:
+    return at_s + 1 - received_s > AHEAD_MAX_S
 
 
 def _count_off(endpoints: Iterable[EndpointSources]) -> dict[str, int]:
