@@ -16,6 +16,8 @@ POLL_MS = 100
 POLL_S_MAX = 1.0
 RETRY_S = 0.5
 COMMIT_S = 0.5
+COMMIT_PATIENCE_S = 5.0
+"""How long a commit may take: aiokafka's goes on for as long as brokers are away."""
 
 _log = structlog.get_logger("headrace.actuators")
 
@@ -152,9 +154,12 @@ class DecisionReader(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokaf
         if not moved:
             return
         try:
-            await self._consumer.commit(moved)
+            async with asyncio.timeout(COMMIT_PATIENCE_S):
+                await self._consumer.commit(moved)
         except (CommitFailedError, IllegalStateError) as error:
             _log.info("offsets_not_committed", why=f"{type(error).__name__}: {error}")
+        except TimeoutError:
+            _log.warning("offsets_not_committed", why=f"no answer within {COMMIT_PATIENCE_S:g} s")
         except KafkaError as error:
             _log.warning("offsets_not_committed", why=f"{type(error).__name__}: {error}")
         else:
