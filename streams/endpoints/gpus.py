@@ -20,6 +20,7 @@ class _Ring:
     at_s: NDArray[np.int64]
     seq: NDArray[np.int64]
     values: Matrix
+    newest_s: int = _NO_SECOND
 
     @classmethod
     def empty(cls, span_s: int) -> "_Ring":
@@ -78,18 +79,24 @@ class GpuWindows:
         if sample.at_s == ring.at_s[slot] and sample.seq == ring.seq[slot]:
             return
         ring.at_s[slot], ring.seq[slot] = sample.at_s, sample.seq
+        ring.newest_s = max(ring.newest_s, sample.at_s)
         ring.values[0, slot] = np.nan if sample.gpu_utilization is None else sample.gpu_utilization
         ring.values[1, slot] = _memory_share(sample)
 
-    def means(self, replica: str, first_s: int, end_s: int) -> Matrix:
+    def means(self, replica: str, first_s: int, end_s: int, heard_from_s: int) -> Matrix:
         """float64 (2, seconds): utilisation and memory, 0..1, of the replica's current incarnation, each second's mean
-        over its GPUs that are known; NaN = unknown."""
+        over its GPUs that are known; NaN = unknown.
+
+        An incarnation that has no second from `heard_from_s` on is as if it had been forgotten, whenever it is.
+        """
         known = self._replicas.get(replica)
         seconds = np.arange(first_s, end_s)
         total, count = np.zeros((2, len(seconds))), np.zeros((2, len(seconds)))
         if known is not None:
+            heard = {epoch for (epoch, _), ring in known.rings.items() if ring.newest_s >= heard_from_s}
+            current = next((epoch for epoch in reversed(known.epochs) if epoch in heard), None)
             for (epoch, _), ring in sorted(known.rings.items()):
-                if epoch == known.epochs[-1]:
+                if epoch == current:
                     slots = seconds % self.span_s
                     values = np.where(ring.at_s[slots] == seconds, ring.values[:, slots], np.nan)
                     present = ~np.isnan(values)
@@ -100,7 +107,7 @@ class GpuWindows:
     def forget(self, before_s: int) -> None:
         """Free the GPUs that were silent since `before_s`."""
         for name, replica in list(self._replicas.items()):
-            for key in [key for key, ring in replica.rings.items() if int(ring.at_s.max()) < before_s]:
+            for key in [key for key, ring in replica.rings.items() if ring.newest_s < before_s]:
                 del replica.rings[key]
                 self._rings -= 1
             spoken = {epoch for epoch, _ in replica.rings}

@@ -132,11 +132,12 @@ def gpu_mean(reading: WindowReading, which: int) -> Measured:
     if gpus is None:
         return Measured(None, 0.0)
     means, covered, seconds = [], 0, 0
+    heard_from_s = tick - reading.tick.state.span_s
     for name in reading.tick.counted:
         first_s = max(reading.first_s, reading.tick.state.supply.replicas[name].since_s)
         if first_s >= tick:
             continue
-        values = gpus.means(name, first_s, tick)[which]
+        values = gpus.means(name, first_s, tick, heard_from_s)[which]
         known = ~np.isnan(values)
         count = int(np.count_nonzero(known))
         seconds += len(values)
