@@ -14,12 +14,16 @@ ADDRESS_FORM = "HOST:PORT with a port of 1 to 65535, several with commas"
 
 def bad_addresses(bootstrap: str) -> list[str]:
     """Those of a comma list that are no ADDRESS_FORM, as they would be typed in quotes."""
-    bad = []
-    for address in bootstrap.split(","):
-        host, _, port = address.strip().rpartition(":")
-        if not is_host(host.removeprefix("[").removesuffix("]")) or not port.isdecimal() or not 0 < int(port) < 65_536:
-            bad.append(repr(address))
-    return bad
+    return [repr(address) for address in bootstrap.split(",") if not _is_address(address.strip())]
+
+
+def _is_address(text: str) -> bool:
+    """An address of IPv6 is in brackets."""
+    host, _, port = text.rpartition(":")
+    bare = host[1:-1] if host.startswith("[") and host.endswith("]") else host
+    if not is_host(bare) or (":" in bare and bare is host):
+        return False
+    return port.isdecimal() and 0 < int(port) < 65_536
 
 
 def sasl_problems(protocol: str, mechanism: str, username: str | None, has_password: bool) -> list[str]:

@@ -172,7 +172,7 @@ def test_a_text_of_a_wrong_length_is_told_its_range() -> None:
     ]
 
 
-@pytest.mark.parametrize("host", ["a..b", ".a", "x" * 64, "", " ", "a\udcff", "\u00df" * 63])
+@pytest.mark.parametrize("host", ["a..b", ".a", "x" * 64, "", " ", "a\udcff", "\u00df" * 63, "http://localhost"])
 def test_a_host_that_nobody_can_be_asked_for_is_refused(host: str) -> None:
     """To look it up raises UnicodeError, which no client expects."""
     lines = lines_of({"bootstrap": f"{host}:9092", "health_host": host}, {})
@@ -186,6 +186,14 @@ def test_a_host_that_nobody_can_be_asked_for_is_refused(host: str) -> None:
 )
 def test_a_host_that_may_be_there_is_taken(host: str) -> None:
     assert load(LocalKafkaSettings, {"bootstrap": f"{host}:9092"}, None, {}).bootstrap == f"{host}:9092"
+
+
+@pytest.mark.parametrize(
+    "address", ["::1:9092", "kafka:9092:9093", "PLAINTEXT://kafka:9092", "kafka:9092/", "[::1:9092"]
+)
+def test_an_address_is_a_host_and_a_port(address: str) -> None:
+    (line,) = lines_of({"bootstrap": address}, {})
+    assert line.startswith(f"--bootstrap: {address!r}, allowed: HOST:PORT")
 
 
 def test_contradictions_among_kafka_settings_are_told_together() -> None:
