@@ -5,7 +5,9 @@ import importlib
 import sys
 import traceback
 from collections.abc import Callable, Sequence
+from importlib.metadata import version
 from types import ModuleType
+from typing import Annotated
 
 import typer
 
@@ -51,6 +53,23 @@ COMMANDS = {
 }
 
 app = new_app(HELP)
+
+
+def _tell_version(is_asked: bool) -> None:
+    if is_asked:
+        typer.echo(f"headrace {version('headrace')}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    is_version_asked: Annotated[
+        bool, typer.Option("--version", callback=_tell_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    pass
+
+
 _PASS_ON = {"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []}
 
 

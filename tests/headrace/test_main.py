@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
@@ -46,6 +47,13 @@ def test_help_names_every_command() -> None:
     for name, summary in COMMANDS.items():
         assert name in told.stdout
         assert summary in told.stdout
+
+
+def test_the_version_is_the_packages(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["--version"])
+    assert ended.value.code == ExitCode.OK
+    assert capsys.readouterr().out == f"headrace {version('headrace')}\n"
 
 
 @pytest.mark.parametrize(
