@@ -47,7 +47,7 @@ _MEANINGS = {
 }
 
 
-_NO_SUCH_PLACE = (errno.ENOENT, errno.ENOTDIR, errno.EEXIST, errno.EISDIR)
+_NO_SUCH_PLACE = (errno.ENOENT, errno.ENOTDIR, errno.EEXIST, errno.EISDIR, errno.ELOOP, errno.ENAMETOOLONG)
 
 
 def code_of_path(error: OSError) -> ExitCode:

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO, cast
 
-from headrace.exit_codes import CannotRunError, ExitCode, reader_gone
+from headrace.exit_codes import CannotRunError, ExitCode, code_of_path, reader_gone
 from wire.gzip_files import is_packed, packing
 
 STANDARD = "-"
@@ -66,7 +66,8 @@ def open_output(name: str) -> Iterator[BinaryIO]:
     """A file appears whole, when the block ends without an exception, or not at all; a symbolic link stays, and what
     it points to is replaced. Devices and pipes are written as they are.
 
-    gzip gets neither a name nor a time, so that equal contents are equal bytes. Raises CannotRunError.
+    gzip gets neither a name nor a time, so that equal contents are equal bytes. Raises CannotRunError: STORAGE for a
+    disk that is full or may not be written, USAGE for a place that cannot be.
     """
     if name == STANDARD:
         with _standard_output() as out:
@@ -82,7 +83,7 @@ def open_output(name: str) -> Iterator[BinaryIO]:
     except BrokenPipeError as error:
         raise CannotRunError("", ExitCode.READER_GONE) from error
     except OSError as error:
-        raise CannotRunError(f"--out: {name}: {_said(error)}") from error
+        raise CannotRunError(f"--out: {name}: {_said(error)}", code_of_path(error)) from error
 
 
 @contextmanager
@@ -97,7 +98,7 @@ def _standard_output() -> Iterator[BinaryIO]:
         gone = reader_gone()
         if isinstance(error, BrokenPipeError):
             raise gone from error
-        raise CannotRunError(f"--out: -: {_said(error)}") from error
+        raise CannotRunError(f"--out: -: {_said(error)}", code_of_path(error)) from error
 
 
 @contextmanager

@@ -15,7 +15,7 @@ from collectors.playing import Recording, play_recording
 from collectors.recordings import length_of
 from collectors.scraping import TIMEOUT_S, ScrapeSettings, open_scraper
 from headrace.clock import SPEED_MAX, SPEED_VARIABLE
-from headrace.exit_codes import CannotRunError, ExitCode, reader_gone
+from headrace.exit_codes import CannotRunError, ExitCode, code_of_path, reader_gone
 from headrace.flags import new_app, settings_command
 from headrace.kafka_address import ADDRESSES
 from headrace.kafka_door import enter_if_there
@@ -202,7 +202,7 @@ async def _to_file(process: Process[CollectSettings], out: str) -> Collector:
     except BrokenPipeError as error:
         raise reader_gone() from error
     except OSError as error:
-        code = ExitCode.USAGE if collector is None else ExitCode.STORAGE
+        code = code_of_path(error) if collector is None else ExitCode.STORAGE
         raise CannotRunError(f"--out: {out} cannot be written: {error.strerror or error}", code) from error
     return collector
 

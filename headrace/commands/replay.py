@@ -50,14 +50,14 @@ class ReplaySettings(Settings):
     )
 
 
-@settings_command(app, ReplaySettings, exits=[ExitCode.INCOMPLETE, ExitCode.READER_GONE])
+@settings_command(app, ReplaySettings, exits=[ExitCode.INCOMPLETE, ExitCode.STORAGE, ExitCode.READER_GONE])
 def replay(settings: ReplaySettings) -> ExitCode:
     r"""Compute the decisions of a file of telemetry.
 
     With --telemetry - each line's decisions are written before the next line is read. Lines that are no records become
     dead letters (--topics deadletters), and so do lines whose received_s is more than 7 days after
-    the latest before; the rest goes on, and the exit status is then 1. Nothing is written when it is 2, unless a pipe
-    or a disk fails halfway.
+    the latest before; the rest goes on, and the exit status is then 1. Nothing is written when it is 2, unless the
+    telemetry cannot be read to its end.
 
     Example:
         headrace replay --policies policies/ --telemetry telemetry.jsonl.gz \

@@ -1,5 +1,6 @@
 """What `headrace replay` opens: devices, pipes, links, torn gzip files, closed standard streams."""
 
+import errno
 import gzip
 import os
 import subprocess
@@ -10,7 +11,7 @@ from threading import Thread
 
 import pytest
 
-from headrace.exit_codes import CannotRunError
+from headrace.exit_codes import CannotRunError, ExitCode, code_of_path
 from headrace.replay_files import open_input, open_output
 from tests.replay.test_replay_command import replay
 
@@ -58,12 +59,27 @@ def test_devices_stay_devices(tmp_path: Path) -> None:
     with open_output(str(tmp_path / "null")) as out:
         out.write(b"x")
     with (
-        pytest.raises(CannotRunError, match=r"--out: .*full: No space left"),
+        pytest.raises(CannotRunError, match=r"--out: .*full: No space left") as full,
         open_output(str(tmp_path / "full")) as out,
     ):
         out.write(b"x")
+    assert full.value.code is ExitCode.STORAGE
     assert (tmp_path / "null").is_char_device()
     assert (tmp_path / "full").is_char_device()
+
+
+@pytest.mark.parametrize("place", ["no/out.jsonl", "file/out.jsonl", "folder", "x" * 300])
+def test_a_place_that_cannot_be_is_a_wrong_flag(tmp_path: Path, place: str) -> None:
+    (tmp_path / "file").touch()
+    (tmp_path / "folder").mkdir()
+    with pytest.raises(CannotRunError, match="--out: ") as wrong, open_output(str(tmp_path / place)):
+        pytest.fail("there is no such place")
+    assert wrong.value.code is ExitCode.USAGE
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO, errno.EACCES])
+def test_a_disk_that_takes_nothing_wants_somebody_to_look(number: int) -> None:
+    assert code_of_path(OSError(number, os.strerror(number))) is ExitCode.STORAGE
 
 
 @pytest.mark.parametrize("harm", ["cut", "checksum", "deflate", "none"])
@@ -100,19 +116,19 @@ def test_lines_of_a_packed_pipe_are_read_once(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("redirection", "message"),
+    ("redirection", "status", "message"),
     [
-        ("--telemetry - <&-", "--telemetry: -: standard input is closed\n"),
-        ("--telemetry none.jsonl --out - </dev/null >&-", "--telemetry: none.jsonl: No such file or directory\n"),
-        ("--telemetry /dev/null --out - >&-", "--out: -: standard output is closed\n"),
-        ("--telemetry bad.jsonl --topics deadletters >/dev/full", "--out: -: No space left on device\n"),
+        ("--telemetry - <&-", 2, "--telemetry: -: standard input is closed\n"),
+        ("--telemetry none.jsonl --out - </dev/null >&-", 2, "--telemetry: none.jsonl: No such file or directory\n"),
+        ("--telemetry /dev/null --out - >&-", 2, "--out: -: standard output is closed\n"),
+        ("--telemetry bad.jsonl --topics deadletters >/dev/full", 5, "--out: -: No space left on device\n"),
     ],
 )
-def test_a_closed_or_full_standard_stream_is_told(tmp_path: Path, redirection: str, message: str) -> None:
+def test_a_closed_or_full_standard_stream_is_told(tmp_path: Path, redirection: str, status: int, message: str) -> None:
     (tmp_path / "bad.jsonl").write_text("no record\n")
     command = f"{sys.executable} -m headrace.main replay {redirection}"
     environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
     done = subprocess.run(
         command, shell=True, capture_output=True, text=True, cwd=tmp_path, env=environment, check=False
     )
-    assert (done.returncode, done.stderr) == (2, message)
+    assert (done.returncode, done.stderr) == (status, message)
