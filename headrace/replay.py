@@ -12,6 +12,7 @@ import numpy as np
 from headrace.replay_lines import BadLine, ClockLine, Line, MemoryLine, RecordLine, read_line
 from records.enums import BadInput
 from records.memory import ControllerMemory
+from records.outcomes import DeadLetter
 from records.policy import EndpointPolicy
 from streams.controller.controller import PartitionController
 from streams.endpoints.effects import TickEffects
@@ -60,6 +61,7 @@ class Replay:
         self._latest_s = 0.0
         self._last_tick: int | None = None
         self.dead_letters = 0
+        self.first_dead_letter: DeadLetter | None = None
 
     def take(self, line: bytes) -> None:
         """One line without its end; a bad one becomes a dead letter, and the rest goes on."""
@@ -127,8 +129,10 @@ class Replay:
         return line
 
     def _refuse(self, line: BadLine) -> None:
+        letter = line.letter(self._source, self._number, self._received_s)
         self.dead_letters += 1
-        self._write("deadletters", line.letter(self._source, self._number, self._received_s))
+        self.first_dead_letter = self.first_dead_letter or letter
+        self._write("deadletters", letter)
 
     def _take_record(self, line: RecordLine) -> None:
         received_s = self._received(line)

@@ -19,6 +19,9 @@ from wire.topics import TOPICS
 LOG_FOLDER = "_delta_log"
 _NOT_THE_SQL = ("External error", "Object Store error", "IO error", "Parquet error")
 """How DataFusion's errors begin that come from files and not from what was asked."""
+QUERIES = ("SELECT", "WITH", "VALUES", "DESCRIBE", "SHOW")
+"""How SQL begins that only reads; DataFusion would also write files (COPY)."""
+_FIRST_WORD = re.compile(r"(?:\s|\(|--[^\n]*(?:\n|$)|/\*.*?\*/)*(\w*)", re.DOTALL)
 _BACKTRACE = re.compile(r"\x1b\[[0-9;]*m|^ *\d+: .*$", re.MULTILINE)
 
 
@@ -71,9 +74,12 @@ def check_tables(root: TableRoot) -> list[TableCheck]:
 def query(root: TableRoot, sql: str) -> pa.Table:
     """The answer of DataFusion's SQL over the tables, each under its name.
 
-    Raises ValueError with DataFusion's message for bad SQL (and the tables' names where one is unknown),
-    StorageError where the root, or a file of a table, cannot be read.
+    Raises ValueError with DataFusion's message for bad SQL (and the tables' names where one is unknown) and for what is
+    none of QUERIES, StorageError where the root, or a file of a table, cannot be read.
     """
+    found = _FIRST_WORD.match(sql)
+    if found is None or found.group(1).upper() not in QUERIES:
+        raise ValueError(f"{sql!r}, allowed: a query: {', '.join(QUERIES)}")
     builder = QueryBuilder()
     tables = open_tables(root)
     for name, table in tables.items():

@@ -78,7 +78,14 @@ def replay(settings: ReplaySettings) -> ExitCode:
             if eager:
                 out.flush()
         run.finish()
-    return ExitCode.INCOMPLETE if run.dead_letters else ExitCode.OK
+    if (first := run.first_dead_letter) is None:
+        return ExitCode.OK
+    named = "" if first.field is None else f"{first.field} "
+    raise CannotRunError(
+        f"--telemetry: {settings.telemetry}: lines that are no records: {run.dead_letters}, the first is line "
+        f"{first.offset}: {named}{first.reason}: {first.detail} (hint: --topics deadletters has all)",
+        ExitCode.INCOMPLETE,
+    )
 
 
 def _chosen(patterns: str) -> frozenset[str]:

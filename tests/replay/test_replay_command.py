@@ -126,6 +126,7 @@ def test_the_rest_of_a_file_with_bad_lines_goes_on(tmp_path: Path, policies: Pat
     telemetry.write_bytes("\n".join(lines).encode("latin-1") + b"\n")
     done = replay("--telemetry", telemetry, "--out", "-", "--policies", policies, "--topics", "decisions.*,deadletters")
     assert done.returncode == 1
+    assert f"lines that are no records: {len(BAD_LINES)}, the first is line 21: ".encode() in done.stderr
     found = [json.loads(line) for line in done.stdout.splitlines()]
     letters = [one for one in found if one["topic"] == "deadletters"]
     assert [one["offset"] for one in letters] == list(range(21, 21 + len(BAD_LINES)))

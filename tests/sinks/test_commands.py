@@ -18,6 +18,8 @@ from headrace.commands.explain import ExplainSettings
 from headrace.commands.tables import ListSettings, QuerySettings
 from headrace.exit_codes import CannotRunError, ExitCode
 from headrace.settings import Settings, load
+from sinks.catalog import query
+from sinks.root import TableRoot
 from tests.conftest import REFUSED_SESSION_S, SESSIONS_TOLD
 from tests.sinks.deployment import Deployment, keep_everything, request_samples
 from tests.sinks.readers import identities
@@ -163,6 +165,20 @@ async def test_bad_sql_is_told_without_a_traceback(filled: Path) -> None:
     assert answered.returncode == ExitCode.USAGE
     assert "nothing" in answered.stderr
     assert "Traceback" not in answered.stderr
+
+
+@pytest.mark.parametrize(
+    "sql",
+    ["COPY (SELECT 1) TO 'x.json'", "-- SELECT\nDROP TABLE signals", "/* */ (create table x AS SELECT 1)", "", ";"],
+)
+def test_what_is_no_query_is_refused(sql: str, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="allowed: a query: SELECT, WITH, VALUES"):
+        query(TableRoot(address=str(tmp_path)), sql)
+
+
+def test_a_query_may_begin_with_a_comment_or_in_parentheses(tmp_path: Path) -> None:
+    answer = query(TableRoot(address=str(tmp_path)), "-- one\n/* two */ (select 3 AS three)")
+    assert answer.to_pylist() == [{"three": 3}]
 
 
 async def test_text_that_looks_like_markup_is_shown_whole_in_a_pipe(filled: Path) -> None:
