@@ -22,6 +22,8 @@ _OUTCOMES = {
     Path.HEALTH: (Outcome.HEALTHY, Outcome.NOT_HEALTHY),
 }
 """What may come of an answer to each."""
+BROKEN_LINES_TOLD_MAX = 10
+"""A file that is no recording has as many broken lines as it has lines; all are counted."""
 
 _meter = get_meter("headrace.collectors")
 _answers = _meter.create_counter(
@@ -87,7 +89,10 @@ class Reports:
     def broken(self, line: BrokenLine) -> None:
         self.broken_lines += 1
         _broken_lines.add(1, {"endpoint": self._endpoint})
-        log.warning("line_broken", line=line.number, reason=line.reason)
+        if self.broken_lines <= BROKEN_LINES_TOLD_MAX:
+            log.warning("line_broken", line=line.number, reason=line.reason)
+        if self.broken_lines == BROKEN_LINES_TOLD_MAX:
+            log.warning("more_broken_lines_are_only_counted", told=BROKEN_LINES_TOLD_MAX)
 
     def _log_change(self, replica: str, answer: Answer, observation: Observation, before: Outcome | None) -> None:
         say = log.info if observation.outcome in _GOOD else log.warning

@@ -53,15 +53,16 @@ def otlp_reader(environment: Mapping[str, str]) -> MetricReader | None:
     return PeriodicExportingMetricReader(QuietExporter(exporter, exporter._endpoint))
 
 
-class _LastMessage(logging.Handler):
-    """Keeps what the library has to say, which is too much for the log: each attempt, with tracebacks."""
+class _FirstMessage(logging.Handler):
+    """Keeps what the library says first of an export, which has the cause: it logs each attempt, and last that there
+    will be none."""
 
     def __init__(self) -> None:
         super().__init__(logging.WARNING)
         self.text = ""
 
     def emit(self, record: logging.LogRecord) -> None:
-        self.text = record.getMessage()
+        self.text = self.text or record.getMessage()
 
 
 class QuietExporter(MetricExporter):
@@ -72,7 +73,7 @@ class QuietExporter(MetricExporter):
         self._exporter = exporter
         self._url = without_logins(url)
         self._is_failing = False
-        self._said = _LastMessage()
+        self._said = _FirstMessage()
         library = logging.getLogger(LIBRARY)
         library.addHandler(self._said)
         library.propagate = False

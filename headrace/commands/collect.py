@@ -145,8 +145,8 @@ def collect(settings: CollectSettings) -> ExitCode:
             --start 1700000000 --out telemetry.jsonl
         headrace replay --policies policies --telemetry telemetry.jsonl --out -
 
-    Status 1: some of a recording's lines, an answer, or some of its series could not be read; the log names them, and
-    everything else was used. Or samples did not reach Kafka; the last line says how many.
+    Status 1: some of a recording's lines, an answer, or some of its series could not be read; the log names the first
+    of them, and everything else was used. Or samples did not reach Kafka; the last line says how many.
     """
     if settings.recording is not None and not settings.recording.is_file():
         raise CannotRunError(f"--recording: {settings.recording}: no such file")

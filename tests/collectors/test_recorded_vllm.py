@@ -240,3 +240,11 @@ def test_broken_input_is_said_and_changes_nothing_else(
     assert b"Traceback" not in done.stderr
     found = [json.loads(line) for line in out.read_text().splitlines()]
     assert total(found, "output_tokens") == total(samples, "output_tokens")
+
+
+def test_a_file_that_is_no_recording_does_not_fill_the_log(tmp_path: Path) -> None:
+    (tmp_path / "novel.txt").write_text("It was a dark night.\n" * 300)
+    done = collect("--recording", str(tmp_path / "novel.txt"), "--endpoint", "chat", "--out", str(tmp_path / "out"))
+    assert done.returncode == 1
+    assert done.stderr.count(b"line_broken") == 10
+    assert b'"broken_lines": 300' in done.stderr
