@@ -28,6 +28,7 @@ from wire.access_checks import (
     tls_problems,
 )
 from wire.batch_limits import limit_batches
+from wire.fetchers import close_fetchers
 from wire.first_metadata import insist_on_brokers
 
 C = TypeVar("C", AIOKafkaConsumer, AIOKafkaProducer, "AdminClient")
@@ -183,6 +184,7 @@ def open_consumer(access: KafkaAccess, *topics: str, **options: Any) -> AIOKafka
     No batch of the log grows beyond the limits of wire.batch_limits.
     """
     limit_batches()
+    close_fetchers()
     defaults = {
         "isolation_level": "read_committed",
         "auto_offset_reset": "earliest",
