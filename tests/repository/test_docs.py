@@ -121,8 +121,11 @@ def test_the_metrics_are_those_of_the_program() -> None:
     marks = "<!-- metrics: python -m headrace.metric_table -->\n", "<!-- end of metrics -->"
     assert between(text, *marks) == metric_table.table()
     watched = set(re.findall(r"`(headrace_\w+)`", between(text, "## What to watch", "## Over OTLP")))
+    told = set(re.findall(r"headrace_\w+_total", (DOCS / "telemetry.md").read_text()))
     exposed = {metric.exposed_name for metric in metric_table.METRICS}
     assert watched - exposed == set()
+    assert "headrace_samples_read_total" in told
+    assert told - exposed == set()
 
 
 def test_the_policy_metrics_are_those_of_the_program() -> None:

@@ -1,6 +1,7 @@
 """Bugs of ours end the worker: one that goes on without a partition hides them."""
 
 import asyncio
+import json
 from collections.abc import Sequence
 from types import SimpleNamespace
 from typing import cast
@@ -18,6 +19,7 @@ from streams.shell.owner_ports import OwnerState
 from streams.shell.partition_owner import PartitionOwner
 from streams.shell.worker import Worker, WorkerOptions
 from streams.shell.worker_metrics import WorkerMetrics
+from tests.repository.markdown import ROOT
 from tests.worker.counting_source import CountedTick, CountingSource
 from tests.worker.pipeline import Pipeline, samples
 from wire.topics import TopicNames
@@ -75,6 +77,24 @@ def test_only_a_few_of_the_partitions_that_are_not_ready_are_named() -> None:
         "7 of 12: partition 0 is taking_over; partition 2 is taking_over; "
         "partition 3 is rebuilding its windows; and so on"
     )
+
+
+def test_the_page_tells_the_reasons_of_a_worker_that_is_not_ready() -> None:
+    def make_owner(partition: int) -> PartitionOwner:
+        raise AssertionError("no owner may start")
+
+    assignments = Assignments(TopicNames("t."), make_owner, lambda _: None)
+    reasons = [assignments.why_not_ready(10.0)]
+    assignments.announce()
+    for partition in range(12):
+        owner = SimpleNamespace(
+            partition=partition, state=OwnerState.WORKING, lag_s=None, is_caught_up=False, is_rebuilding=False
+        )
+        assignments.owners[partition] = cast(PartitionOwner, owner)
+    reasons.append(assignments.why_not_ready(10.0))
+    page = (ROOT / "docs" / "health.md").read_text()
+    answers = [json.loads(line) for line in page.splitlines() if line.startswith('{"process": "worker"')]
+    assert [answer["problems"].get("partitions") for answer in answers] == [*reasons, None]
 
 
 @pytest.mark.kafka
