@@ -29,10 +29,21 @@ class _Ring:
 
 @dataclass(slots=True)
 class _Replica:
-    """`epochs` in the order in which they were first read; the last one is current. Rings by (epoch, GPU)."""
+    """Rings by (epoch, GPU)."""
 
-    epochs: list[str] = field(default_factory=list)
     rings: dict[tuple[str, str], _Ring] = field(default_factory=dict)
+
+    def current(self, heard_from_s: int) -> str | None:
+        """The incarnation that began last, by its seconds from `heard_from_s` on; of one second, the last by name.
+
+        In which order they were read does not count: whoever takes over has not read what came before.
+        """
+        began_s: dict[str, int] = {}
+        for (epoch, _), ring in self.rings.items():
+            if ring.newest_s >= heard_from_s:
+                first_s = int(ring.at_s[ring.at_s >= heard_from_s].min())
+                began_s[epoch] = min(first_s, began_s.get(epoch, first_s))
+        return max(began_s, key=lambda epoch: (began_s[epoch], epoch), default=None)
 
 
 class GpuWindows:
@@ -66,8 +77,6 @@ class GpuWindows:
         if self._rings >= GPUS_MAX:
             return None
         replica = self._replicas.setdefault(sample.replica, _Replica())
-        if sample.epoch not in replica.epochs:
-            replica.epochs.append(sample.epoch)
         ring = replica.rings[sample.epoch, sample.gpu] = _Ring.empty(self.span_s)
         self._rings += 1
         return ring
@@ -93,8 +102,7 @@ class GpuWindows:
         seconds = np.arange(first_s, end_s)
         total, count = np.zeros((2, len(seconds))), np.zeros((2, len(seconds)))
         if known is not None:
-            heard = {epoch for (epoch, _), ring in known.rings.items() if ring.newest_s >= heard_from_s}
-            current = next((epoch for epoch in reversed(known.epochs) if epoch in heard), None)
+            current = known.current(heard_from_s)
             for (epoch, _), ring in sorted(known.rings.items()):
                 if epoch == current:
                     slots = seconds % self.span_s
@@ -110,8 +118,6 @@ class GpuWindows:
             for key in [key for key, ring in replica.rings.items() if ring.newest_s < before_s]:
                 del replica.rings[key]
                 self._rings -= 1
-            spoken = {epoch for epoch, _ in replica.rings}
-            replica.epochs = [epoch for epoch in replica.epochs if epoch in spoken]
             if not replica.rings:
                 del self._replicas[name]
 
