@@ -61,9 +61,9 @@ class ControllerSource:
         read_to = max((one.offsets.get("policies", 0) for one in own), default=0) or policies.next_offset
         known = {message.key: message for message in policies.as_of(read_to)}
         # A memory's policy that was compacted away since: the newest is as near to it as the log has one.
-        remembered = {one.endpoint.encode() for one in own} - known.keys()
+        remembered = [key for one in own if (key := one.endpoint.encode()) not in known]
         known |= {key: policies.newest[key] for key in remembered if key in policies.newest}
-        found = self._policies(policies, [known[key] for key in known.keys() - forgotten], read_to)
+        found = self._policies(policies, [known[key] for key in known if key not in forgotten], read_to)
         plan = self._controller.restore(own, found, read_to)
         self._mark_behind(now_s)
         offsets = {"policies": read_to, **plan.offsets}
@@ -79,10 +79,9 @@ class ControllerSource:
         found = read_remembered("controllers", [*controllers.newest.values(), *controllers.keyless])
         named = [endpoint for key in policies.keys if (endpoint := name_of(key)) is not None and self._owns(endpoint)]
         lost = lost_memories(controllers, found.rejected, named) if found.rejected else {}
-        if lost:
-            current = read_remembered("policies", policies.newest.values()).records
-            if decided := {endpoint: one for endpoint, one in lost.items() if endpoint in current}:
-                raise UnreadableMemoryError(decided)
+        # A policy that cannot be read either was not deleted: the one under it counts, or the next that is published.
+        if decided := {endpoint: one for endpoint, one in lost.items() if endpoint.encode() in policies.newest}:
+            raise UnreadableMemoryError(decided)
         memories = [record for record in found.records.values() if isinstance(record, ControllerMemory)]
         foreign = [controllers.newest[one.endpoint.encode()] for one in memories if not self._owns(one.endpoint)]
         self._left_out.tell("controllers", found.rejected, foreign)

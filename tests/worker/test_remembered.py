@@ -225,6 +225,13 @@ def test_all_endpoints_whose_memory_cannot_be_read_are_named(partition: Partitio
         partition.restored()
 
 
+def test_an_endpoint_whose_policy_cannot_be_read_either_was_not_deleted(partition: Partition) -> None:
+    partition.controllers.add(OWN.encode(), b"{")
+    partition.policies.add(OWN.encode(), b"{", stamped_s=KILLED_S + 5)
+    with pytest.raises(UnreadableMemoryError, match=f"key {OWN}: "):
+        partition.restored()
+
+
 def test_a_damaged_batch_stops_until_newer_memories_stand_after_it(
     partition: Partition, whole: list[TickEffects]
 ) -> None:
