@@ -92,8 +92,9 @@ def rounds(run: SampleRun, first: int, end: int, running_s: Floats) -> Iterator[
         if len(run.refused):
             _note_refused(run, one.due)
         yield one
-    for code in range(len(run.states) if len(run.refused) else 0):
-        run.note_refused(code, end)
+    if len(run.refused):
+        for code in np.unique(run.columns.endpoint_code[run.refused]).tolist():
+            run.note_refused(code, end)
 
 
 def _note_refused(run: SampleRun, due: Sequence[DueRow]) -> None:
