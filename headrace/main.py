@@ -113,6 +113,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except CannotRunError as error:
         error.tell()
         sys.exit(error.code)
+    except KeyboardInterrupt:  # before a command runs: while its modules are imported, which takes a second or two
+        sys.exit(ExitCode.INTERRUPTED)
     except Exception:
         traceback.print_exc()
         sys.exit(ExitCode.BUG)

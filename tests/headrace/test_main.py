@@ -154,3 +154,16 @@ def _ended(command: Sequence[str], policies: Path, output: int) -> subprocess.Co
     arguments = [str(policies) if word == "HERE" else word for word in command]
     called = [sys.executable, "-m", "headrace.main", *arguments]
     return subprocess.run(called, stdout=output, stderr=subprocess.PIPE, text=True, check=False)
+
+
+def test_an_interrupt_while_modules_are_imported_is_no_traceback(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupted(name: str) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("headrace.main._import_command", interrupted)
+    with pytest.raises(SystemExit) as ended:
+        main(["topics", "create"])
+    assert ended.value.code == ExitCode.INTERRUPTED
+    assert "Traceback" not in capsys.readouterr().err
