@@ -36,6 +36,10 @@ class NothingToExportError(Exception):
     """The logs hold no tick of the endpoint in that time, or no memory to start from."""
 
 
+class NoTickError(NothingToExportError):
+    """The logs hold no tick of the endpoint at any time."""
+
+
 @dataclass(frozen=True, slots=True)
 class RecordedTick:
     """A tick as its signal tells of it: event time, processing time (UNIX s), next offsets by topic, and what was left
@@ -85,7 +89,7 @@ async def find_recording(logs: EndpointLogs, from_s: int, to_s: int) -> Recordin
     memories = {memory.at_s: memory async for memory in _memories(logs)}
     decisions = {decision.at_s: decision async for decision in _decisions(logs)}
     if not wanted:
-        raise NothingToExportError(f"no tick of {logs.endpoint} from {from_s} to {to_s} is in the log")
+        raise _none_between(logs.endpoint, from_s, to_s, ticks)
     begins = _begins(decisions.values())
     chain_s = max((at_s for at_s in begins if at_s <= wanted[-1]), default=0)
     next_chain_s = min((at_s for at_s in begins if at_s > wanted[-1]), default=SECOND_MAX)
@@ -111,6 +115,15 @@ async def find_recording(logs: EndpointLogs, from_s: int, to_s: int) -> Recordin
         left_out=left_out,
         deleted_at=await _deletion(logs, ticks[first].offsets.get("policies", 0)) if left_out else None,
     )
+
+
+def _none_between(endpoint: str, from_s: int, to_s: int, ticks: Collection[int]) -> NothingToExportError:
+    """Names the bounds that were given, and says from when to when there are ticks."""
+    if not ticks:
+        return NoTickError(f"no tick of {endpoint} is in the log")
+    bounds = [f" from {from_s}"] * (from_s > 0) + [f" to {to_s}"] * (to_s < SECOND_MAX)
+    there = f"the first is {min(ticks)}, the last {max(ticks)}"
+    return NothingToExportError(f"no tick of {endpoint}{''.join(bounds)} is in the log; {there}")
 
 
 def _begins(decisions: Iterable[ScalingDecision]) -> frozenset[int]:

@@ -4,21 +4,19 @@ from typing import Annotated, ClassVar
 
 import msgspec
 import typer
-from pydantic import Field, field_validator
-from pydantic_core import PydanticCustomError
+from pydantic import Field
 
 from headrace.clock import Clock
 from headrace.commands.table_settings import StorageSettings, missing_folder
-from headrace.exit_codes import CannotRunError, ExitCode
+from headrace.exit_codes import ExitCode
 from headrace.explain.explanation import as_object, explain, text_lines
 from headrace.explain.selector import DecisionSelector
 from headrace.explain.sources.find import Places, find_case
-from headrace.explain.time_argument import FORM, parse_time
+from headrace.explain.time_argument import FORM, TIME, given_second
 from headrace.flags import POSITIONAL, new_app, settings_command
 from headrace.kafka_address import ADDRESSES
 from headrace.setting_checks import check
 from headrace.settings import ClusterSettings
-from records.fields import SECOND_MAX
 from sinks.root import TableRoot
 
 app = new_app()
@@ -49,24 +47,13 @@ class ExplainSettings(KafkaPlace, TablesPlace):
     section: ClassVar[str] = "explain"
 
     endpoint: Annotated[str, POSITIONAL] = Field(min_length=1, description="Endpoint that was decided about.")
-    at: str | None = Field(
+    at: Annotated[str | None, TIME] = Field(
         None, description=f"The decision that was in force at this time, in {FORM}. Default: the newest."
     )
     decision: str | None = Field(
         None, pattern="^[0-9a-f]{8,64}$", description="The decision with this id, or the beginning of one."
     )
     json_: bool = Field(False, description="Print one JSON object: the records, the sentences, their numbers.")
-
-    @field_validator("at")
-    @classmethod
-    def _is_time(cls, text: str | None) -> str | None:
-        """Relative times are made absolute later, from one now."""
-        try:
-            if text is not None:
-                parse_time(text, SECOND_MAX)
-        except ValueError as error:
-            raise PydanticCustomError("time", "{form}", {"form": str(error)}) from None
-        return text
 
     @check("tables")
     def _tables_are_there(self) -> list[str]:
@@ -105,10 +92,7 @@ def explain_decision(settings: ExplainSettings) -> ExitCode:
         headrace explain chat --at 2026-03-29T08:00:00Z --tables tables --json
     """
     now_s = Clock.from_environment().now_s()
-    try:
-        at_s = None if settings.at is None else parse_time(settings.at, now_s)
-    except ValueError as error:
-        raise CannotRunError(f"--at: {settings.at!r}, allowed: {error}") from error
+    at_s = None if settings.at is None else given_second("--at", settings.at, now_s)
     wanted = DecisionSelector(endpoint=settings.endpoint, at_s=at_s, decision_id=settings.decision)
     found = find_case(wanted, settings.places)
     explanation = explain(found.case)

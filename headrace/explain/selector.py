@@ -22,16 +22,16 @@ class NoDecisionError(Exception):
     """There is no such decision; the message says what there is."""
 
 
-def unknown_endpoint(endpoint: str, known: Collection[str], where: str) -> NoDecisionError:
-    """Names what was probably meant, else some that there are."""
+def unknown_endpoint(endpoint: str, known: Collection[str], where: str, what: str = "decision") -> NoDecisionError:
+    """Names what was probably meant, else some that there are. `what` is looked for of each."""
     if not known:
-        return NoDecisionError(f"{where} hold no decision of any endpoint")
+        return NoDecisionError(f"{where} hold no {what} of any endpoint")
     near = nearest(endpoint, known)
     if near is not None:
-        return NoDecisionError(f"{where} hold no decision of {endpoint} (did you mean {near}?)")
+        return NoDecisionError(f"{where} hold no {what} of {endpoint} (did you mean {near}?)")
     names = sorted(known)
     more = f" and {len(names) - NAMES_SHOWN} more" if len(names) > NAMES_SHOWN else ""
-    return NoDecisionError(f"{where} hold no decision of {endpoint}; they do of {', '.join(names[:NAMES_SHOWN])}{more}")
+    return NoDecisionError(f"{where} hold no {what} of {endpoint}; they do of {', '.join(names[:NAMES_SHOWN])}{more}")
 
 
 def none_before(wanted: DecisionSelector, first_s: int, last_s: int, where: str) -> NoDecisionError:

@@ -8,9 +8,11 @@ import pytest
 from typer.testing import CliRunner
 
 from headrace.commands.explain import app
+from headrace.commands.export import ExportSettings
 from headrace.exit_codes import CannotRunError
 from headrace.explain.sentences.formatting import Times, number, span
 from headrace.explain.time_argument import parse_time
+from headrace.settings import load
 from records.fields import SECOND_MAX
 from tests.explain.checker.words import is_number, is_span
 
@@ -115,3 +117,16 @@ def test_a_time_before_all_times_is_refused_by_the_command(tmp_path: Path) -> No
     found = CliRunner().invoke(app, ["chat", "--at=-30000d", f"--tables={tmp_path}"])
     assert isinstance(found.exception, CannotRunError)
     assert found.exception.message.startswith("--at: '-30000d', allowed: 1970 to 9999: UNIX seconds")
+
+
+def test_an_export_takes_the_same_times(tmp_path: Path) -> None:
+    config = tmp_path / "headrace.toml"
+    given = {"endpoint": "chat", "bootstrap": "h:1"}
+    for line in ("from = 1700000000", "from = 2023-11-14T22:13:20Z", 'from = "2023-11-14T22:13:20"'):
+        config.write_text(f"[export]\n{line}\n")
+        found = load(ExportSettings, {**given, "to": "-10m"}, config, {})
+        assert found.to == "-10m"
+        assert found.from_ is not None
+        assert parse_time(found.from_, NOW_S) == 1_700_000_000
+    with pytest.raises(CannotRunError, match=r"--from: 'yesterday', allowed: UNIX seconds, .*, or so long ago: -90s"):
+        load(ExportSettings, {**given, "from_": "yesterday"}, None, {})

@@ -10,16 +10,18 @@ import msgspec
 import numpy as np
 import pytest
 
-from headrace.export import Exporter, find_recording
+from headrace.export import Exporter, NothingToExportError, find_recording
 from headrace.export_logs import EndpointLogs
 from headrace.replay import Replay
 from records.decisions import ScalingDecision
+from records.fields import SECOND_MAX
 from records.memory import ControllerMemory
 from records.policy import EndpointPolicy
 from records.signals import EndpointSignal
 from streams.controller.controller import PartitionController
 from streams.endpoints.effects import PolicyDeleted, TickEffects
 from tests.conftest import Kafka
+from tests.headrace.test_main import headrace
 from tests.seeds import seeds
 from tests.streams.controller.line import REQUESTS, Arrival, Line, feed_all, policy, read_again, sample, started
 from tests.streams.controller.random_line import ENDPOINTS, POLICIES, random_line
@@ -232,6 +234,21 @@ async def test_rows_of_a_frame_are_read_together_again(kafka: Kafka) -> None:
         assert decisions == [decision for one in made[endpoint] for decision in one.decisions]
 
 
+async def test_an_endpoint_without_ticks_is_told_with_the_one_that_was_meant(kafka: Kafka) -> None:
+    cluster = Cluster(kafka, 13)
+    await cluster.create()
+    await cluster.send("policies", [policy("alpha")])
+    env = {"HEADRACE_BOOTSTRAP": kafka.bootstrap, "HEADRACE_TOPIC_PREFIX": cluster.names.prefix}
+    where = f"the topics on {kafka.bootstrap} hold no tick of"
+    answers = {
+        "alhpa": f"{where} alhpa (did you mean alpha?)\n",
+        "alpha": f"{where} alpha: no worker has decided about it, or they are no longer kept\n",
+    }
+    for endpoint, message in answers.items():
+        done = await asyncio.to_thread(headrace, "export", "--endpoint", endpoint, env=env)
+        assert (done.returncode, done.stdout, done.stderr) == (2, "", message)
+
+
 async def test_an_export_after_a_deletion_says_what_it_leaves_out(kafka: Kafka) -> None:
     """The policy is deleted and published again: each chain can be had, and none is mixed with the other."""
     cluster = Cluster(kafka, 11)
@@ -273,3 +290,7 @@ async def test_an_export_after_a_deletion_says_what_it_leaves_out(kafka: Kafka) 
         assert (recording.left_out, recording.deleted_at) == (left_out, deleted_at)
         decisions, _ = _replay(await _export(cluster, "alpha", 0, to_s))
         assert decisions == [decision for one in chain for decision in one.decisions]
+    there = f"the first is {made[0].at_s}, the last {made[-1].at_s}"
+    for from_s, to_s, bounds in ((5000, SECOND_MAX, "from 5000"), (0, 999, "to 999"), (10, 20, "from 10 to 20")):
+        with pytest.raises(NothingToExportError, match=f"^no tick of alpha {bounds} is in the log; {there}$"):
+            await _export(cluster, "alpha", from_s, to_s)
