@@ -247,7 +247,11 @@ class DeltaSink:
             task.cancel()
 
     async def _tell_unwritten(self) -> None:
-        """What was read and is in no table, once no flush waits for brokers any more: another run reads it again."""
+        """What was read and is in no table, once no flush waits any more: another run reads it again.
+
+        Commits that a storage refuses are tried for a minute unless they are given up, too.
+        """
+        self._give_up.set()
         await asyncio.gather(*[topic.flush for topic in self._topics.values() if topic.flush is not None])
         unwritten = sum(topic.unwritten + topic.buffer.messages for topic in self._topics.values())
         if unwritten:

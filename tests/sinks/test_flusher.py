@@ -1,8 +1,9 @@
-"""A flush whose brokers do not answer: what it holds is told as unwritten when the waiting is given up."""
+"""Flushes that brokers or a storage hold up: the end gives them up, and tells what is unwritten."""
 
 import asyncio
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any, cast
 
 import pytest
@@ -11,8 +12,11 @@ from structlog.testing import capture_logs
 
 from sinks.faults import NoFaults
 from sinks.flusher import Flusher, TopicState
+from sinks.root import TableRoot
+from sinks.sink import DeltaSink, SinkPlan
 from sinks.topic_ids import TopicIds
 from tests.sinks.test_buffers import Sized, buffer_of
+from wire.kafka import KafkaAccess
 
 
 class Refusing:
@@ -50,3 +54,21 @@ async def test_what_was_read_is_unwritten_once_brokers_are_given_up(brokers: typ
             await flushing
     assert (topic.unwritten, topic.bytes) == (5, 0)
     assert {line["event"] for line in logs} <= {"brokers_unreachable"}
+
+
+async def test_the_end_gives_up_commits_that_a_storage_refuses(tmp_path: Path) -> None:
+    """A commit's thread tries again until it is told to end."""
+    access = KafkaAccess(bootstrap="127.0.0.1:9092")
+    root = TableRoot(address=str(tmp_path))
+    sink = DeltaSink(SinkPlan(access=access, root=root, monotonic_s=lambda: 0.0, topics=("outcomes",)))
+    (topic,) = sink._topics.values()
+
+    async def refused() -> None:
+        assert await asyncio.to_thread(sink._give_up.wait, 30), "nobody gives up"
+
+    topic.flush = asyncio.create_task(refused())
+    topic.buffer.place(0, 50)
+    topic.buffer.add(0, [Sized()] * 3, 53, 1.0)
+    with capture_logs() as logs:
+        await sink._tell_unwritten()
+    assert [line["messages"] for line in logs if line["event"] == "messages_left_unwritten"] == [3]
