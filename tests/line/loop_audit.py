@@ -8,6 +8,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+from simulation.fleet import NOTHING_TO_CHANGE
 from tests.line.audit import read_topic, until
 
 Record = Mapping[str, Any]
@@ -38,7 +39,7 @@ def changes_in(entries: Sequence[Record]) -> list[Change]:
     return [
         Change(**{name: entry[name] for name in Change.__dataclass_fields__})
         for entry in entries
-        if entry["call"] == "scale" and entry["result"] == "ok" and entry["detail"] != "nothing to change"
+        if entry["call"] == "scale" and entry["result"] == "ok" and entry["detail"] != NOTHING_TO_CHANGE
     ]
 
 
