@@ -253,7 +253,12 @@ def topic_problems(
 
 
 def _unequal(counts: Mapping[str, int], partitions: int | None) -> list[str]:
-    """One line for each topic that has not `partitions`, by default what most have, and one that says why."""
+    """One line for each topic that has not `partitions`, by default what most have, and one that says why and what can
+    be done: Kafka adds partitions, and takes none away."""
     wanted = partitions if partitions is not None else Counter(counts.values()).most_common(1)[0][0] if counts else 0
     wrong = [f"{name}: {count} partitions, allowed {wanted}" for name, count in counts.items() if count != wanted]
-    return [*wrong, f"one number of partitions is shared by {', '.join(counts)}"] if wrong else []
+    if not wrong:
+        return []
+    most = max(wanted, *counts.values())
+    cure = f"(hint: grow those that have fewer to {most}, with kafka-topics.sh --alter --partitions {most})"
+    return [*wrong, f"one number of partitions is shared by {', '.join(counts)} {cure}"]

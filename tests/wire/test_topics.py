@@ -121,7 +121,8 @@ async def test_check_names_what_is_missing_and_what_differs(kafka: Kafka) -> Non
         pass
     await create_topics(access, names, TopicSettings(partitions=4))
     problems = await check_topics(access, names)
-    together = f"one number of partitions is shared by {', '.join(map(names.real, CO_PARTITIONED))}"
+    cure = "(hint: grow those that have fewer to 4, with kafka-topics.sh --alter --partitions 4)"
+    together = f"one number of partitions is shared by {', '.join(map(names.real, CO_PARTITIONED))} {cure}"
     assert problems == [f"{names.real('policies')}: 4 partitions, allowed 2", together]
     problems = await check_topics(access, names, 4)
     assert len(problems) == len(CO_PARTITIONED)
