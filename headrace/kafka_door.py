@@ -12,7 +12,7 @@ from aiokafka.errors import (
 from headrace.exit_codes import CannotRunError, ExitCode
 from headrace.tls_files import tls_file_problem
 from wire.acls import Resource, Right
-from wire.admin import TopicsError
+from wire.admin import TopicsDeniedError, TopicsError, TopicsSettingError
 from wire.admission import AUTHORIZATION_ERRORS, RefusedError, admit, missing_told, user_of
 from wire.kafka import KafkaAccess
 
@@ -66,4 +66,11 @@ async def turned_away(access: KafkaAccess, rights: Sequence[Right], error: Kafka
 
 def topics_refused(error: TopicsError, where: str = "Kafka") -> CannotRunError:
     """What a command says whose topics Kafka refuses."""
-    return CannotRunError(f"{where} refused: {error}", ExitCode.REFUSED if error.is_denied else ExitCode.UNAVAILABLE)
+    match error:
+        case TopicsDeniedError():
+            code = ExitCode.REFUSED
+        case TopicsSettingError():
+            code = ExitCode.USAGE
+        case _:
+            code = ExitCode.UNAVAILABLE
+    return CannotRunError(f"{where} refused: {error}", code)

@@ -20,7 +20,8 @@ R = TypeVar("R")
 def ask_kafka(access: KafkaAccess, rights: Sequence[Right], work: Callable[[], Coroutine[Any, Any, R]]) -> R:
     """Run `work` to its end, for which `rights` are needed.
 
-    What Kafka or TLS refuse becomes a CannotRunError that names the address: REFUSED, or UNAVAILABLE.
+    What Kafka or TLS refuse becomes a CannotRunError that names the address: REFUSED, UNAVAILABLE, or USAGE
+    where topics cannot be made as they are set.
     """
     logging.getLogger("aiokafka").setLevel(logging.CRITICAL)
     return asyncio.run(_ask(access, rights, work))

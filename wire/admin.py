@@ -1,7 +1,7 @@
 """Creates, lists and checks the topics of a deployment."""
 
 import asyncio
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
@@ -10,7 +10,17 @@ from typing import Any
 from aiokafka import TopicPartition
 from aiokafka.admin import NewTopic
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
-from aiokafka.errors import KafkaError, TopicAlreadyExistsError, TopicAuthorizationFailedError, for_code
+from aiokafka.errors import (
+    InvalidConfigurationError,
+    InvalidPartitionsError,
+    InvalidReplicationFactorError,
+    InvalidTopicError,
+    KafkaError,
+    PolicyViolationError,
+    TopicAlreadyExistsError,
+    TopicAuthorizationFailedError,
+    for_code,
+)
 
 from wire.acls import Operation, Resource, Right
 from wire.admission import missing_told
@@ -23,17 +33,29 @@ RETENTION_BYTES = 1024**3
 METADATA_TIMEOUT_S = 30.0
 _POLL_S = 0.05
 _RETRY_MS = 10
+_OF_SETTINGS = frozenset(
+    error.errno
+    for error in (
+        InvalidConfigurationError,
+        InvalidPartitionsError,
+        InvalidReplicationFactorError,
+        InvalidTopicError,
+        PolicyViolationError,
+    )
+)
+"""What Kafka answers to how a topic was to be made, however often it is asked."""
 
 
 class TopicsError(Exception):
-    """Kafka refused a topic, or one did not appear in time; the message has one problem a line.
+    """Kafka refused topics, or they did not appear in time; the message has one problem a line."""
 
-    `is_denied`: somebody else may do it, we may not.
-    """
 
-    def __init__(self, message: str, is_denied: bool = False) -> None:
-        super().__init__(message)
-        self.is_denied = is_denied
+class TopicsDeniedError(TopicsError):
+    """Somebody else may make them, we may not."""
+
+
+class TopicsSettingError(TopicsError):
+    """How they were to be made does not suit this cluster: only another setting cures it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -108,7 +130,7 @@ async def create_topics(
         missing = [spec for spec in TOPICS.values() if names.real(spec.name) not in existing]
         if missing:
             response = await admin.create_topics([_new_topic(spec, names, settings) for spec in missing])
-            _raise_refused(access, response.topic_errors)
+            await _raise_refused(admin, access, settings, response.topic_errors)
         led = await _until_led(admin, [names.real(topic) for topic in TOPICS], timeout_s)
     await _until_answered(access, led, timeout_s)
     return [spec.name for spec in missing]
@@ -123,19 +145,30 @@ def _new_topic(spec: TopicSpec, names: TopicNames, settings: TopicSettings) -> N
     )
 
 
-def _raise_refused(access: KafkaAccess, topic_errors: Sequence[tuple[Any, ...]]) -> None:
+async def _raise_refused(
+    admin: AdminClient, access: KafkaAccess, settings: TopicSettings, topic_errors: Sequence[tuple[Any, ...]]
+) -> None:
     """Two processes may create the topics at once: one that is there already is as good as made."""
     denied = [name for name, code, _ in topic_errors if code == TopicAuthorizationFailedError.errno]
     if denied:
         missing = [Right(resource=Resource.TOPIC, name=name, operation=Operation.CREATE) for name in sorted(denied)]
-        raise TopicsError(missing_told(access, missing), is_denied=True)
-    refused = [
-        f"{name}: {for_code(code).__name__}: {message or ''}"
-        for name, code, message in topic_errors
-        if code and code != TopicAlreadyExistsError.errno
-    ]
-    if refused:
-        raise TopicsError("\n".join(refused))
+        raise TopicsDeniedError(missing_told(access, missing))
+    refused = [error for error in topic_errors if error[1] not in (0, TopicAlreadyExistsError.errno)]
+    if not refused:
+        return
+    brokers = len((await admin.describe_cluster())["brokers"])
+    topics_of: defaultdict[str, list[str]] = defaultdict(list)
+    for name, code, message in refused:
+        topics_of[_refusal_told(code, message or "", settings, brokers)].append(name)
+    kind = TopicsSettingError if any(code in _OF_SETTINGS for _, code, _ in refused) else TopicsError
+    raise kind("\n".join(f"{told} (topics: {', '.join(topics)})" for told, topics in topics_of.items()))
+
+
+def _refusal_told(code: int, message: str, settings: TopicSettings, brokers: int) -> str:
+    """One text for all topics that are refused alike."""
+    if code == InvalidReplicationFactorError.errno:
+        return f"replication factor {settings.replication_factor}, with {brokers} broker{'s' * (brokers != 1)}"
+    return f"{for_code(code).__name__}: {message}".removesuffix(": ")
 
 
 async def _until_led(admin: AdminClient, kafka_names: list[str], timeout_s: float) -> list[TopicPartition]:

@@ -1,5 +1,7 @@
 """`headrace topics`: create, list and check."""
 
+from collections import defaultdict
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
 import typer
@@ -15,9 +17,17 @@ from headrace.flags import new_app, settings_command
 from headrace.one_shot import ask_kafka
 from headrace.settings import KafkaSettings, PartitionSettings
 from wire.acls import Operation, Right, Role, rights_of
-from wire.admin import RETENTION_BYTES, TopicSettings, TopicState, create_topics, list_topics, topic_problems
+from wire.admin import (
+    RETENTION_BYTES,
+    TopicSettings,
+    TopicState,
+    create_topics,
+    list_topics,
+    partition_counts,
+    topic_problems,
+)
 from wire.topic_times import timestamp_problems
-from wire.topics import TopicNames
+from wire.topics import CO_PARTITIONED, TopicNames
 
 app = new_app(
     """Create, list or check Headrace's topics, or print who needs which rights to them.
@@ -49,9 +59,12 @@ class CreateSettings(KafkaSettings, PartitionSettings):
     )
 
 
-@settings_command(app, CreateSettings, name="create", exits=[ExitCode.UNAVAILABLE, ExitCode.REFUSED])
+@settings_command(
+    app, CreateSettings, name="create", exits=[ExitCode.UNAVAILABLE, ExitCode.REFUSED, ExitCode.PARTITIONS]
+)
 def create(settings: CreateSettings) -> ExitCode:
-    """Make the topics that are missing, and wait until they can be used. Topics that exist are left as they are.
+    """Make the topics that are missing, and wait until they can be used. Topics that exist are left as they are; those
+    that share the load and have not --partitions, where that is given, are named.
 
     Under a clock that is not the real one (HEADRACE_CLOCK_BASE, HEADRACE_CLOCK_SPEED) they keep the senders'
     timestamps.
@@ -67,11 +80,33 @@ def create(settings: CreateSettings) -> ExitCode:
     )
     access, names = settings.access(), settings.topic_names
     # Of topics that are not there yet nobody can say what we may do.
-    made = ask_kafka(access, (), lambda: create_topics(access, names, wanted))
+    made, counts = ask_kafka(access, (), lambda: _made(settings, wanted))
     for name in made:
-        typer.echo(f"created {settings.topic_names.real(name)}")
+        typer.echo(f"created {names.real(name)}")
     typer.echo(f"{len(made)} topics created on {settings.bootstrap}")
-    return ExitCode.OK
+    others = _other_counts(counts, names, settings.partitions) if "partitions" in settings.model_fields_set else []
+    for told in others:
+        typer.echo(told, err=True)
+    return ExitCode.PARTITIONS if others else ExitCode.OK
+
+
+async def _made(settings: CreateSettings, wanted: TopicSettings) -> tuple[list[str], dict[str, int]]:
+    """The topics made, and how many partitions each has that is there now, by logical name."""
+    access, names = settings.access(), settings.topic_names
+    made = await create_topics(access, names, wanted)
+    return made, await partition_counts(access, names)
+
+
+def _other_counts(counts: Mapping[str, int], names: TopicNames, partitions: int) -> list[str]:
+    """A line for each other number of partitions that topics which share the load have, as `check` would find it."""
+    topics_of: defaultdict[int, list[str]] = defaultdict(list)
+    for topic in CO_PARTITIONED:
+        if topic in counts and counts[topic] != partitions:
+            topics_of[counts[topic]].append(names.real(topic))
+    return [
+        f"{', '.join(topics)}: left as before, with {count} partitions, not {partitions} (hint: headrace topics check)"
+        for count, topics in topics_of.items()
+    ]
 
 
 class ListSettings(KafkaSettings):

@@ -12,7 +12,7 @@ from tests.conftest import Kafka
 from tests.headrace.test_main import headrace
 from tests.headrace.test_policies import SMALL
 from wire.kafka import KafkaAccess, open_producer
-from wire.topics import TOPICS, TopicNames
+from wire.topics import CO_PARTITIONED, TOPICS, TopicNames
 
 pytestmark = pytest.mark.kafka
 
@@ -52,6 +52,17 @@ def test_topics_are_created_listed_and_checked(call: Call, prefix: str) -> None:
     status, lines = call("topics", "check", "--partitions", "3")
     assert status == ExitCode.PARTITIONS
     assert f"{prefix}policies: 2 partitions" in "\n".join(lines)
+
+    status, lines = call("topics", "create", "--partitions", "3")
+    shared = ", ".join(prefix + name for name in CO_PARTITIONED)
+    left = f"{shared}: left as before, with 2 partitions, not 3 (hint: headrace topics check)"
+    assert (status, lines[1:]) == (ExitCode.PARTITIONS, [left])
+
+
+def test_a_replication_that_cannot_be_is_one_line_and_a_wrong_flag(call: Call, kafka: Kafka) -> None:
+    status, (line,) = call("topics", "create", "--replication-factor", "3")
+    assert status == ExitCode.USAGE
+    assert line.startswith(f"Kafka at {kafka.bootstrap} refused: replication factor 3, with 1 broker (topics: ")
 
 
 def test_policies_are_published_changed_and_deleted(call: Call, tmp_path: Path, kafka: Kafka, prefix: str) -> None:

@@ -8,7 +8,7 @@ import pytest
 from records.enums import Source
 from records.telemetry import RequestSample
 from tests.conftest import Kafka
-from wire.admin import TopicsError, TopicSettings, check_topics, create_topics, list_topics
+from wire.admin import TopicSettings, TopicsSettingError, check_topics, create_topics, list_topics
 from wire.kafka import KafkaAccess, open_admin, open_producer
 from wire.topic_times import timestamp_problems
 from wire.topics import CO_PARTITIONED, TOPIC_OF, TOPICS, TopicNames, key_of
@@ -130,10 +130,21 @@ async def test_check_names_what_is_missing_and_what_differs(kafka: Kafka) -> Non
 
 
 @pytest.mark.kafka
-async def test_a_refused_topic_is_an_error_with_its_name(kafka: Kafka) -> None:
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        (TopicSettings(replication_factor=3), r"replication factor 3, with 1 broker"),
+        (TopicSettings(retention_bytes=2**63), rf"InvalidConfigurationError: [^\n]*{2**63}[^\n]*"),
+    ],
+    ids=["replication", "configuration"],
+)
+async def test_what_is_refused_alike_is_told_once_with_its_topics(
+    kafka: Kafka, settings: TopicSettings, message: str
+) -> None:
     access, names = KafkaAccess(bootstrap=kafka.bootstrap), TopicNames(kafka.prefix())
-    with pytest.raises(TopicsError, match=r"telemetry\.requests: InvalidReplicationFactorError"):
-        await create_topics(access, names, TopicSettings(replication_factor=3))
+    first, last = (names.real(topic) for topic in ("telemetry.requests", "decisions.scaling"))
+    with pytest.raises(TopicsSettingError, match=rf"^{message} \(topics: {first}, [^\n]*{last}[^\n]*\)$"):
+        await create_topics(access, names, settings)
 
 
 def test_topic_settings_name_every_bad_value() -> None:
