@@ -183,10 +183,8 @@ class DeltaSink:
             stuck = detector.stalled(self._plan.monotonic_s(), positions, ends)
             if stuck:
                 topic, partition = stuck[0]
-                message = (
-                    f"nothing was read of partition {partition} of {topic} for {STUCK_AFTER_S:g} s, and it has more"
-                )
-                self._failure = self._failure or StuckError(message)
+                told = f"nothing was read of partition {partition} of {topic} for {STUCK_AFTER_S:g} s, and it has more"
+                self._failure = self._failure or StuckError(told)
 
     def _keep(self, polled: list[Polled]) -> None:
         now_s = self._plan.monotonic_s()
@@ -247,11 +245,8 @@ class DeltaSink:
             task.cancel()
 
     async def _tell_unwritten(self) -> None:
-        """What was read and is in no table, once no flush waits any more: another run reads it again.
-
-        Commits that a storage refuses are tried for a minute unless they are given up, too.
-        """
-        self._give_up.set()
+        """What was read and is in no table, once no flush waits any more: another run reads it again."""
+        self._give_up.set()  # else a commit that the storage refuses is tried for a minute
         await asyncio.gather(*[topic.flush for topic in self._topics.values() if topic.flush is not None])
         unwritten = sum(topic.unwritten + topic.buffer.messages for topic in self._topics.values())
         if unwritten:
