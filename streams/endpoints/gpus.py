@@ -38,11 +38,13 @@ class _Replica:
 
         In which order they were read does not count: whoever takes over has not read what came before.
         """
+        heard = [(epoch, ring) for (epoch, _), ring in self.rings.items() if ring.newest_s >= heard_from_s]
+        if len({epoch for epoch, _ in heard}) == 1:
+            return heard[0][0]
         began_s: dict[str, int] = {}
-        for (epoch, _), ring in self.rings.items():
-            if ring.newest_s >= heard_from_s:
-                first_s = int(ring.at_s[ring.at_s >= heard_from_s].min())
-                began_s[epoch] = min(first_s, began_s.get(epoch, first_s))
+        for epoch, ring in heard:
+            first_s = int(ring.at_s[ring.at_s >= heard_from_s].min())
+            began_s[epoch] = min(first_s, began_s.get(epoch, first_s))
         return max(began_s, key=lambda epoch: (began_s[epoch], epoch), default=None)
 
 
