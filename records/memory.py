@@ -7,7 +7,7 @@ partition goes on exactly where the old one stopped.
 import msgspec
 
 from records.epoch_memory import EpochSeen
-from records.fields import Instant, Name, Second
+from records.fields import Instant, Name, Natural, Second
 from records.scaling_memory import ScalingMemory
 from records.signals import SkippedRecords
 from records.supply_memory import SupplyMemory
@@ -27,7 +27,8 @@ class ControllerMemory(msgspec.Struct, frozen=True, kw_only=True):
     could not fill; `catch_up` is there while ticks are skipped after an outage. `epochs` are
     in the order in which they were first read. `first_offsets` has, by topic, from where on records were taken for
     this chain of decisions. `skipped_records` are those of the last minutes: whoever reads these again leaves them out.
-    `refused_s` is the newest second of which something had no room under the endpoint's limits.
+    `refused_s` is the newest second of which something had no room under the endpoint's limits. `gpus_from_offset` is
+    that of the first GpuSample since the policy has asked for GPUs: those before it were not kept.
     """
 
     endpoint: Name
@@ -43,3 +44,4 @@ class ControllerMemory(msgspec.Struct, frozen=True, kw_only=True):
     first_offsets: dict[str, int] = {}
     skipped_records: tuple[SkippedRecords, ...] = ()
     refused_s: Second | None = None
+    gpus_from_offset: Natural = 0

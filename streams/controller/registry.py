@@ -36,6 +36,8 @@ class EndpointRegistry:
         self.is_owned = owns
         self.floor_s = 0.0
         self._states = EndpointStates()
+        self._gpus_read_to = 0
+        """The offset behind the newest GpuSample that was read."""
 
     @property
     def states(self) -> Mapping[str, EndpointState]:
@@ -67,6 +69,7 @@ class EndpointRegistry:
             self._states.add(state)
             self.windows.open(state, () if memory is None else memory.epochs)
         self.floor_s = max((memory.processed_s for memory in used), default=0.0)
+        self._gpus_read_to = max((memory.offsets.get(GPUS, 0) for memory in used), default=0)
         return used
 
     def states_of(self, identities: Identities) -> BatchStates:
@@ -105,6 +108,8 @@ class EndpointRegistry:
         if not self.is_owned(endpoint):
             self.counts.add(Count.WRONG_PARTITION, 1)
             return None
+        if topic == GPUS:
+            self._gpus_read_to = max(self._gpus_read_to, offset + 1)
         state = self.states.get(endpoint)
         if state is not None and not state.is_new(topic, offset):
             return None
@@ -154,7 +159,7 @@ class EndpointRegistry:
         for record, offset, received_s in zip(run.rows, run.offsets.tolist(), run.received_s.tolist(), strict=True):
             if isinstance(record, GpuSample) and not _is_ahead(record.at_s, received_s):
                 state = self.states.get(record.endpoint)
-                if state is not None and not state.is_new(GPUS, offset):
+                if state is not None and state.gpus_from_offset <= offset and not state.is_new(GPUS, offset):
                     self.windows.add_gpu(record)
 
     def _set_policy(self, policy: EndpointPolicy) -> None:
@@ -164,7 +169,10 @@ class EndpointRegistry:
             self._states.add(state)
         else:
             state.set_policy(policy)
+        gpus = self.windows.gpus_of(state.endpoint)
         starts_empty = self.windows.open(state)
+        if self.windows.gpus_of(state.endpoint) is not gpus:
+            state.gpus_from_offset = self._gpus_read_to
         if starts_empty and state.next_tick is not None:
             state.observed_from_s = state.kept_from_s = max(state.observed_from_s, state.next_tick)
             self.windows.keep(state)

@@ -73,6 +73,7 @@ class EndpointState:
     first_offsets: dict[str, int] = field(default_factory=dict)
     skipped: tuple[SkippedRecords, ...] = ()
     refused_s: int | None = None
+    gpus_from_offset: int = 0
     last_heard: dict[str, int] = field(default_factory=dict)
     checks: CheckBook = field(default_factory=CheckBook)
     standing: Standing | None = None
@@ -100,7 +101,7 @@ class EndpointState:
         state.sources = EndpointSources.restored(supply.sources)
         state.scaling, state.catch_up = memory.scaling, memory.catch_up
         state.observed_from_s, state.floor_s = memory.observed_from_s, memory.processed_s
-        state.kept_from_s = memory.kept_from_s
+        state.kept_from_s, state.gpus_from_offset = memory.kept_from_s, memory.gpus_from_offset
         state.last_heard = {
             replica.replica: replica.heard_s for replica in supply.replicas if replica.heard_s is not None
         }
@@ -253,6 +254,7 @@ class EndpointState:
             first_offsets=self.first_offsets,
             skipped_records=self.skipped,
             refused_s=self.refused_s,
+            gpus_from_offset=self.gpus_from_offset,
         )
 
     def _keep_silent(self, tick: int) -> None:

@@ -78,6 +78,11 @@ class EndpointWindows:
     def of(self, endpoint: str) -> EndpointWindow:
         return self._of[endpoint]
 
+    def gpus_of(self, endpoint: str) -> GpuWindows | None:
+        """Null where nothing is kept of an endpoint, or no GPUs."""
+        known = self._of.get(endpoint)
+        return None if known is None else known.gpus
+
     def open(self, state: EndpointState, epochs: Sequence[EpochSeen] = ()) -> bool:
         """Keep an endpoint's windows from now on, as its policy needs them; True if it starts with empty ones.
 

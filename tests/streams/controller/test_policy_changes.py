@@ -1,6 +1,7 @@
-"""A policy that makes the windows longer: they begin anew, and what was before does not add to what is after."""
+"""A policy that makes windows longer, or asks for GPUs: they begin anew, and what was before adds nothing to them."""
 
 from records.memory import ControllerMemory
+from records.telemetry import GpuSample
 from streams.controller.controller import PartitionController
 from streams.endpoints.effects import TickEffects
 from tests.streams.controller.line import Line, as_bytes, feed_all, policy, read_again, sample, started
@@ -59,3 +60,27 @@ def test_memory_of_windows_that_nobody_needs_any_more_is_given_back() -> None:
     effects = feed_all(narrow, line.arrivals)
     assert narrow.window_bytes < widest.window_bytes / 2
     assert inflight(effects)[END_S + 50] == {6.0}
+
+
+def test_gpus_that_nobody_asked_for_are_not_read_after_a_kill_either() -> None:
+    """Asked for, no more, and asked for again: what is read again is what was kept."""
+    plain = policy()
+    gpus = policy(metrics=[{"name": "inflight_requests", "target": 8}, {"name": "gpu_utilization", "target": 0.8}])
+    line = Line()
+    changes = {BEGIN_S + 20: gpus, BEGIN_S + 40: plain, BEGIN_S + 60: gpus}
+    for at_s in range(BEGIN_S, END_S):
+        if at_s in changes:
+            line.add("policies", changes[at_s], received_s=at_s + 0.5)
+        busy = 0.1 if at_s < BEGIN_S + 60 else 0.5
+        line.add("telemetry.gpus", GpuSample(endpoint="chat", replica="r1", gpu="0", at_s=at_s, gpu_utilization=busy))
+        line.samples([sample(at_s)])
+    whole = feed_all(started(plain), line.arrivals)
+    last = whole[-1].signal.windows["300"]["gpu_utilization"]
+    assert last.value == 0.5
+    for index, one in enumerate(whole):
+        policies_read = one.memory.offsets.get("policies", 0)
+        known = plain if policies_read == 0 else list(changes.values())[policies_read - 1]
+        controller = PartitionController(0, lambda endpoint: True)
+        plan = controller.restore([one.memory], [known], policies_read)
+        again = feed_all(controller, read_again(plan, line.arrivals))
+        assert as_bytes(again) == as_bytes(whole[index + 1 :]), f"killed after tick {one.at_s}"
