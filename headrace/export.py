@@ -246,7 +246,7 @@ class Exporter:
         for topic in WINDOW_TOPICS:
             end = memory.offsets.get(topic, 0)
             if end:
-                first = await self._logs.offset_at(topic, plan.times_s[topic])
+                first = max(await self._logs.offset_at(topic, plan.times_s[topic]), memory.kept_from(topic))
                 again += [
                     logged async for logged in read_records(self._logs, topic, (first, end), memory.skipped_records)
                 ]
@@ -279,7 +279,8 @@ def counted_in_lines(memory: ControllerMemory, again: Sequence[Logged]) -> Contr
     offsets = {topic: len(lines.get(topic, ())) for topic in memory.offsets} | {"policies": 1}
     sources = tuple(_counted(source, lines[REQUESTS]) for source in memory.supply.sources)
     supply = msgspec.structs.replace(memory.supply, sources=sources)
-    return msgspec.structs.replace(memory, offsets=offsets, supply=supply, first_offsets={}, skipped_records=())
+    own = {"first_offsets": {}, "skipped_records": (), "gpus_from_offset": 0}
+    return msgspec.structs.replace(memory, offsets=offsets, supply=supply, **own)
 
 
 def _counted(source: SourceMemory, offsets: Sequence[int]) -> SourceMemory:

@@ -45,3 +45,8 @@ class ControllerMemory(msgspec.Struct, frozen=True, kw_only=True):
     skipped_records: tuple[SkippedRecords, ...] = ()
     refused_s: Second | None = None
     gpus_from_offset: Natural = 0
+
+    def kept_from(self, topic: str) -> int:
+        """The offset of a topic that fills windows, by its logical name, before which nothing was kept."""
+        began = self.first_offsets.get(topic, 0)
+        return max(began, self.gpus_from_offset) if topic == "telemetry.gpus" else began

@@ -14,11 +14,12 @@ from streams.windows.identities import Identities
 class BatchStates:
     """`states` by the endpoints' places in the batch, null for those without a policy, or of another partition.
 
-    Before this process was born all of them had read telemetry.requests up to the offset `restored_from`, and none
-    beyond `restored_to`.
+    Before this process was born all of them had read telemetry.requests from the offset `begun` up to `restored_from`,
+    and none beyond `restored_to`.
     """
 
     states: Sequence[EndpointState | None]
+    begun: int
     restored_from: int
     restored_to: int
     are_known: bool
@@ -53,6 +54,13 @@ class EndpointStates:
         if found is None:
             states = [self._states.get(endpoint) for endpoint in identities.endpoints]
             restored = [0 if state is None else state.restored.get(REQUESTS, 0) for state in states]
-            found = BatchStates(states, min(restored, default=0), max(restored, default=0), None not in states)
+            begun = (0 if state is None else state.first_offsets.get(REQUESTS, 0) for state in states)
+            found = BatchStates(
+                states=states,
+                begun=max(begun, default=0),
+                restored_from=min(restored, default=0),
+                restored_to=max(restored, default=0),
+                are_known=None not in states,
+            )
             self._of_batches[identities] = found
         return found

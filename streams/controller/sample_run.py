@@ -133,11 +133,18 @@ class SampleDoor:
         """The rows of endpoints with a policy that are not too far ahead; of those that were read before this process
         was born, or of the others."""
         states, is_ahead = found.states, skew_s > AHEAD_MAX_S
-        are_all = run.offsets[-1] < found.restored_from if again else run.offsets[0] >= found.restored_to
+        if again:
+            are_all = found.begun <= run.offsets[0] and run.offsets[-1] < found.restored_from
+        else:
+            are_all = bool(run.offsets[0] >= found.restored_to)
         if are_all and found.are_known and not is_ahead.any():
             return columns.identities.all_rows
         restored = [0 if state is None else state.restored.get(REQUESTS, 0) for state in states]
         chosen = (run.offsets < np.array(restored, np.int64)[columns.endpoint_code]) == again
+        if again:
+            # A policy that was made again begins with nothing: what came before it was never the endpoint's.
+            begun = [0 if state is None else state.first_offsets.get(REQUESTS, 0) for state in states]
+            chosen &= run.offsets >= np.array(begun, np.int64)[columns.endpoint_code]
         ahead = chosen & is_ahead
         known = np.array([state is not None for state in states], np.bool_)[columns.endpoint_code]
         if not again:

@@ -110,6 +110,9 @@ class TickReading:
         self.near = self.read(tick - REACH_S, tick)
         version = window.requests.version(state.endpoint)
         is_kept = self.near.is_plain and state.blocks.can_follow(self.near, version, state.span_s)
+        if state.blocks.changed_s < self.near.first_s:
+            # Late samples further back may be of replicas that were silent since.
+            is_kept = is_kept and self.grid.replicas == self.near.replicas
         is_plain = is_kept or (self.near.is_plain and self.grid.replicas == self.near.replicas)
         self._learn_replicas(self.near if is_plain and is_kept else self.grid)
         ready = [name for name, known in state.supply.replicas.items() if known.state is ReplicaState.READY]

@@ -18,7 +18,7 @@ class Kept:
     name: str
     log: tuple[Message, ...]
     killed: int | None = None
-    policy: Policy = USUAL
+    policies: tuple[Policy, ...] = (USUAL,)
 
 
 def said(at_s: int, **fields: Any) -> Sample:
@@ -73,7 +73,7 @@ KEPT = (
             read(1529.5, said(1497, seq=1)),
         ),
         killed=2,
-        policy=Policy("chat", (IN_FLIGHT,), up_s=20, down_s=10, patience_s=8),
+        policies=(Policy("chat", (IN_FLIGHT,), up_s=20, down_s=10, patience_s=8),),
     ),
     # received:  1217 1218 1220  1223  1227                                                            (r2: 1224
     # says:      1175 1176 1177  1222  1223: unsteady; in the same frame a router says 1218 of this replica   1277)
@@ -88,7 +88,7 @@ KEPT = (
             read(1223.625, said(1277, replica="r2")),
             read(1227.25, said(1223), said(1218, source="router", reporter="gw")),
         ),
-        policy=Policy("chat", (IN_FLIGHT,), up_s=5, down_s=30, patience_s=8),
+        policies=(Policy("chat", (IN_FLIGHT,), up_s=5, down_s=30, patience_s=8),),
     ),
     # One request was turned away, and would have been in flight for 114 ms: a histogram without bounds has a mean.
     Kept(
@@ -125,9 +125,37 @@ KEPT = (
         ),
         killed=2,
     ),
+    # received:  1064  1065               1067
+    # says:      1063  1073 (r0: ahead)   1044 (r0: 23 s late)
+    # r0 is in no second near the tick of 1065, nor in the blocks before it, and then far back in them.
+    Kept(
+        "a_late_sample_is_of_a_replica_that_was_silent_since",
+        (
+            read(1064.375, said(1063, replica="r1")),
+            read(1065.875, said(1073, replica="r0", reporter="r0")),
+            read(1067, said(1044, replica="r0", reporter="r0")),
+        ),
+        policies=(Policy("chat", (IN_FLIGHT,), up_s=5, down_s=10, patience_s=8),),
+    ),
+    # received:  1560  1562 (code's tick 1560 is due)  |killed  1561 (chat's first)
+    # says:      1559  1561                            |        1529
+    # Processing time does not go back with the worker that had reached it, for nobody.
+    Kept(
+        "a_neighbours_tick_was_the_latest_before_a_kill",
+        (
+            read(1560, said(1559, endpoint="code")),
+            read(1562.125, said(1561, endpoint="code")),
+            read(1561.125, said(1529)),
+        ),
+        killed=2,
+        policies=(
+            Policy("chat", (IN_FLIGHT,), up_s=10, down_s=300, patience_s=600),
+            Policy("code", (IN_FLIGHT,), up_s=10, down_s=5, patience_s=8),
+        ),
+    ),
 )
 
 
 def case_of(kept: Kept) -> Case:
     entries = tuple(Message(offset, one.stamped_s, one.samples, one.is_frame) for offset, one in enumerate(kept.log))
-    return Case((kept.policy,), entries, () if kept.killed is None else ((kept.killed, 1.0),))
+    return Case(kept.policies, entries, () if kept.killed is None else ((kept.killed, 1.0),))

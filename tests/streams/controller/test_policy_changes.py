@@ -3,7 +3,7 @@
 from records.memory import ControllerMemory
 from records.telemetry import GpuSample
 from streams.controller.controller import PartitionController
-from streams.endpoints.effects import TickEffects
+from streams.endpoints.effects import PolicyDeleted, TickEffects
 from tests.streams.controller.line import Line, as_bytes, feed_all, policy, read_again, sample, started
 
 BEGIN_S, CHANGE_S, END_S = 1000, 1042, 1120
@@ -82,5 +82,27 @@ def test_gpus_that_nobody_asked_for_are_not_read_after_a_kill_either() -> None:
         known = plain if policies_read == 0 else list(changes.values())[policies_read - 1]
         controller = PartitionController(0, lambda endpoint: True)
         plan = controller.restore([one.memory], [known], policies_read)
+        again = feed_all(controller, read_again(plan, line.arrivals))
+        assert as_bytes(again) == as_bytes(whole[index + 1 :]), f"killed after tick {one.at_s}"
+
+
+def test_what_came_before_a_policy_was_made_again_is_not_read_after_a_kill_either() -> None:
+    """The fleet before its deletion was busy: nothing of it is in the windows of the one after."""
+    gpus = policy(metrics=[{"name": "inflight_requests", "target": 8}, {"name": "gpu_utilization", "target": 0.8}])
+    line = Line()
+    for at_s in range(BEGIN_S, END_S + 60):
+        if at_s == BEGIN_S + 40:
+            line.add("policies", PolicyDeleted("chat"), received_s=at_s + 0.5)
+        if at_s == BEGIN_S + 60:
+            line.add("policies", gpus, received_s=at_s + 0.5)
+        is_busy = at_s < BEGIN_S + 60
+        share = 0.9 if is_busy else 0.5
+        line.add("telemetry.gpus", GpuSample(endpoint="chat", replica="r1", gpu="0", at_s=at_s, gpu_utilization=share))
+        line.samples([sample(at_s, running=900.0 if is_busy else 6.0)])
+    whole = [one for one in feed_all(started(gpus), line.arrivals) if one.at_s > BEGIN_S + 60]
+    assert set().union(*inflight(whole).values()) == {6.0}
+    for index, one in enumerate(whole):
+        controller = PartitionController(0, lambda endpoint: True)
+        plan = controller.restore([one.memory], [gpus], one.memory.offsets["policies"])
         again = feed_all(controller, read_again(plan, line.arrivals))
         assert as_bytes(again) == as_bytes(whole[index + 1 :]), f"killed after tick {one.at_s}"
