@@ -5,11 +5,12 @@ decision that is no hold gets an outcome.
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
 from aiokafka import TopicPartition
+from aiokafka.errors import KafkaError
 
 from actuators import metrics
 from actuators.carrier import CarrierOptions
@@ -27,12 +28,14 @@ from wire.kafka import KafkaAccess, close_consumer, open_consumer
 from wire.topics import TopicNames
 
 CLOSE_PATIENCE_S = 5.0
+TOPICS_EVERY_S = 10.0
+"""How often it looks whether its topics are still what they were: aiokafka would ask for a deleted one for ever."""
 REBALANCE_S = 20.0
 """Longer than a tenure takes to end: whoever takes longer is left out of the group."""
 
 
 class TopicsMissingError(Exception):
-    """A topic that is read or written is not there."""
+    """A topic that is read or written is not there, or no longer as it was."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,14 +101,31 @@ class Actuator:
         )
         reader = self._reader = DecisionReader(consumer, names.real(DECISIONS), self)
         self._make_tenure = self._tenures(counts, ends, writer, reader)
+        watching = asyncio.create_task(self._watch_topics(counts, reader))
         try:
             await consumer.start()
             await reader.run(stop)
         finally:
+            watching.cancel()
             await reader.end_owner()
             await writer.stop()
             await ends.stop()
             await close_consumer(consumer, CLOSE_PATIENCE_S)
+
+    async def _watch_topics(self, counts: Mapping[str, int], reader: DecisionReader) -> None:
+        """What is so twice in a row is so: a broker that has just started may not know of all topics."""
+        found = before = None
+        while True:
+            await asyncio.sleep(TOPICS_EVERY_S)
+            try:
+                found = _changed(counts, await self._partition_counts(), self._options.names)
+            except TopicsMissingError as error:
+                found = str(error)
+            except (KafkaError, OSError):
+                found = None
+            if found is not None and found == before:
+                reader.fail(TopicsMissingError(found))
+            before = found
 
     async def _partition_counts(self) -> dict[str, int]:
         counts = await partition_counts(self._options.access, self._options.names)
@@ -147,3 +167,13 @@ class Actuator:
         self._tenure = self._make_tenure(partitions)
         self._tenure.begin()
         return self._tenure
+
+
+def _changed(before: Mapping[str, int], now: Mapping[str, int], names: TopicNames) -> str | None:
+    """Endpoints move with the number of partitions, and with them what was done before."""
+    found = [
+        f"{names.real(topic)} has {now[topic]} partitions, and had {before[topic]}"
+        for topic in (DECISIONS, OUTCOMES)
+        if now[topic] != before[topic]
+    ]
+    return ", ".join(found) or None

@@ -6,8 +6,9 @@ from collections.abc import Callable
 import pytest
 from aiokafka import TopicPartition
 
-from actuators.actuator import TopicsMissingError
+from actuators.actuator import Actuator, TopicsMissingError
 from actuators.fault_points import FaultPoint
+from actuators.fleet_api import FleetApi
 from actuators.verdicts import Limits
 from records.decisions import ScalingDecision
 from records.enums import Mode, OutcomeResult
@@ -18,7 +19,7 @@ from tests.actuators.spoiling_proxy import proxied
 from tests.conftest import BrokerFactory, Kafka
 from wire.admin import TopicSettings, create_topics
 from wire.codec import encode
-from wire.kafka import KafkaAccess, open_consumer, open_producer, partition_of
+from wire.kafka import KafkaAccess, open_admin, open_consumer, open_producer, partition_of
 from wire.topics import TopicNames
 
 pytestmark = pytest.mark.kafka
@@ -281,3 +282,19 @@ async def test_missing_topics_are_named(kafka: Kafka) -> None:
     with pytest.raises(TopicsMissingError, match=r"nothing\.decisions\.scaling, nothing\.outcomes"):
         async with acting(deployment.options(), "http://127.0.0.1:9"):
             await until(lambda: False)
+
+
+@pytest.mark.parametrize("topic", ["decisions.scaling", "outcomes"])
+async def test_topics_that_go_while_it_works_end_it(
+    deployment: Deployment, topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """aiokafka asks for a deleted topic thousands of times a second, and for ever."""
+    monkeypatch.setattr("actuators.actuator.TOPICS_EVERY_S", 0.2)
+    real = deployment.names.real(topic)
+    async with FleetApi("http://127.0.0.1:9") as api, open_admin(deployment.access) as admin:
+        actuator = Actuator(deployment.options(), api)
+        working = asyncio.create_task(actuator.run(asyncio.Event()))
+        await until(lambda: actuator.why_not_ready() is None, working)
+        await admin.delete_topics([real])
+        with pytest.raises(TopicsMissingError, match=f"topics are missing: {real} "):
+            await asyncio.wait_for(working, 60)
