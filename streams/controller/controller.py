@@ -70,7 +70,7 @@ class PartitionController:
     def processed_s(self) -> float | None:
         """Processing time, UNIX s: the latest receipt, or what `advance` said; null before anything was read. Another
         thread may ask."""
-        return self._processed_s or None
+        return max(self._processed_s, self._registry.floor_s) or None
 
     @property
     def is_rebuilding(self) -> bool:
@@ -108,7 +108,7 @@ class PartitionController:
         plan says from where the input topics are to be fed. Memory of endpoints without a policy is left alone.
         """
         used = self._registry.restore(memories, policies)
-        self._positions, self._processed_s = furthest_read(used), self._registry.floor_s
+        self._positions, self._maker.floor_s = furthest_read(used), self._registry.floor_s
         if policies_read_to:
             self._positions["policies"] = policies_read_to
         self._maker.first_offsets = first_read(used)

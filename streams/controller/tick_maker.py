@@ -39,12 +39,14 @@ class DueTick:
 @dataclass(slots=True)
 class TickMaker:
     """`newest_missed` is the newest tick that was complete when the pipeline came back from an outage, 0 for none;
-    `first_offsets` the first offset of each topic that was read, by whoever had the partition first."""
+    `first_offsets` the first offset of each topic that was read, by whoever had the partition first; `floor_s` the
+    processing time of the last tick that was made before this process was born: it does not go back for anybody."""
 
     windows: EndpointWindows
     skipped: SkippedBook
     newest_missed: int = 0
     first_offsets: dict[str, int] = field(default_factory=dict)
+    floor_s: float = 0.0
     _kinds: Kinds = field(default_factory=Kinds)
 
     def make(self, due: Sequence[DueTick]) -> list[TickEffects]:
@@ -97,7 +99,7 @@ class TickMaker:
     def _begin(self, due: DueTick) -> TickMoment:
         """The moment of a tick as its endpoint counts it."""
         state = due.state
-        moment = _after_restore(state, due.moment)
+        moment = _after_restore(state, due.moment, self.floor_s)
         unread = [topic for topic in moment.offsets if topic not in state.first_offsets]
         if unread:
             first_offsets = state.first_offsets | {topic: self.first_offsets.get(topic, 0) for topic in unread}
@@ -144,12 +146,12 @@ class TickMaker:
         return (decision,)
 
 
-def _after_restore(state: EndpointState, moment: TickMoment) -> TickMoment:
+def _after_restore(state: EndpointState, moment: TickMoment, floor_s: float) -> TickMoment:
     """What was read before this process was born counts as read, as long as nothing newer was."""
     offsets = moment.offsets
     for topic, offset in state.restored.items():
         if offsets.get(topic, 0) < offset:
             offsets = {**offsets, topic: offset}
-    if offsets is moment.offsets and moment.processed_s >= state.floor_s:
+    if offsets is moment.offsets and moment.processed_s >= floor_s:
         return moment
-    return TickMoment.of(max(moment.processed_s, state.floor_s), offsets)
+    return TickMoment.of(max(moment.processed_s, floor_s), offsets)

@@ -15,8 +15,15 @@ Ints = NDArray[np.int64]
 
 FRESH_COVERAGE = 0.9
 """Share of the ready replicas' seconds from which on a value is fresh (decisions.md)."""
+_ROUNDING = 1e-9
+"""A share is a product of quotients: 18/19 of 19/20 comes out a little below 0.9."""
 _ENDED = frozenset({ReplicaState.GONE, ReplicaState.FAILED})
 _ALWAYS_S = 2**60
+
+
+def is_covered(share: float) -> bool:
+    """Whether a share of the ready replicas' seconds makes a value fresh."""
+    return share >= FRESH_COVERAGE - _ROUNDING
 
 
 @dataclass(frozen=True, slots=True, eq=False)

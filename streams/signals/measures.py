@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from records.enums import Percentile
 from streams.endpoints.matrices import PRESENT
-from streams.endpoints.ready import FRESH_COVERAGE
+from streams.endpoints.ready import is_covered
 from streams.endpoints.tallies import Ints, Tally, tally_mask
 from streams.signals.readings import WindowReading
 from streams.windows.histograms import MergedHistogram, quantile
@@ -206,4 +206,4 @@ def known_empty(reading: WindowReading) -> float | None:
     else:
         heard = reading.grid.gateway_heard
         coverage = int(np.count_nonzero(heard)) / len(heard)
-    return coverage if coverage >= FRESH_COVERAGE else None
+    return coverage if is_covered(coverage) else None

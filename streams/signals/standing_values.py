@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from records.enums import MetricName, ValueState
 from records.signals import SignalValue
 from streams.endpoints.endpoint_state import STALE_S
-from streams.endpoints.ready import FRESH_COVERAGE
+from streams.endpoints.ready import is_covered
 from streams.signals.measures import lasting_s, mean_parts
 from streams.signals.standing import READ_TOGETHER
 from streams.signals.standing_histograms import StandingHistograms
@@ -49,7 +49,7 @@ def _judged(
             state = ValueState.STALE if was_known is not None and was_known[index] else ValueState.UNKNOWN
             made.append(SignalValue(value=None, state=state, coverage=coverage))
         else:
-            state = ValueState.FRESH if coverage >= FRESH_COVERAGE else ValueState.PARTIAL
+            state = ValueState.FRESH if is_covered(coverage) else ValueState.PARTIAL
             made.append(SignalValue(value=value, state=state, coverage=coverage, measured=measured[index]))
     return made
 

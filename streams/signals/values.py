@@ -4,7 +4,7 @@ from decisions.metrics import metric_key, percentile_of
 from records.enums import MetricName, ValueState
 from records.policy import Metric
 from records.signals import SignalValue
-from streams.endpoints.ready import FRESH_COVERAGE
+from streams.endpoints.ready import is_covered
 from streams.signals.measures import Measured, cache_hit_rate, gpu_mean, inflight, latency, mean, throughput, total
 from streams.signals.model_unit_values import model_unit_utilization
 from streams.signals.readings import WindowReading
@@ -39,7 +39,7 @@ def _judged(reading: WindowReading, metric: Metric) -> SignalValue:
         was_known = reading.length_s < recent.length_s and measure(recent, metric).value is not None
         state = ValueState.STALE if was_known else ValueState.UNKNOWN
     else:
-        state = ValueState.FRESH if coverage >= FRESH_COVERAGE else ValueState.PARTIAL
+        state = ValueState.FRESH if is_covered(coverage) else ValueState.PARTIAL
         value = measured.value
     return SignalValue(
         value=value,

@@ -83,8 +83,8 @@ BUGS = (
     Bug(
         name="nine_tenths_are_partial",
         module="streams.signals.values",
-        old="state = ValueState.FRESH if coverage >= FRESH_COVERAGE",
-        new="state = ValueState.FRESH if coverage > FRESH_COVERAGE",
+        old="state = ValueState.FRESH if is_covered(coverage)",
+        new="state = ValueState.FRESH if coverage > 0.9",
         shown_by=29,
     ),
     Bug(
