@@ -101,7 +101,8 @@ class EndpointState:
         state.sources = EndpointSources.restored(supply.sources)
         state.scaling, state.catch_up = memory.scaling, memory.catch_up
         state.observed_from_s, state.floor_s = memory.observed_from_s, memory.processed_s
-        state.kept_from_s, state.gpus_from_offset = memory.kept_from_s, memory.gpus_from_offset
+        state.kept_from_s = memory.kept_from_s
+        state.gpus_from_offset = memory.gpus_from_offset
         state.last_heard = {
             replica.replica: replica.heard_s for replica in supply.replicas if replica.heard_s is not None
         }
