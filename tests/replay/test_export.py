@@ -254,7 +254,10 @@ async def test_an_export_after_a_deletion_says_what_it_leaves_out(kafka: Kafka) 
     cluster = Cluster(kafka, 11)
     await cluster.create()
     again = policy("alpha")
-    samples = [sample(at_s, "r1", endpoint="alpha", received_s=at_s + 1.0) for at_s in range(1000, 1090)]
+    samples = [
+        sample(at_s, "r1", endpoint="alpha", received_s=at_s + 1.0, running=90.0 if at_s < 1060 else 4.0)
+        for at_s in range(1000, 1090)
+    ]
     controller = started()
     made: list[TickEffects] = []
 
@@ -290,6 +293,9 @@ async def test_an_export_after_a_deletion_says_what_it_leaves_out(kafka: Kafka) 
         assert (recording.left_out, recording.deleted_at) == (left_out, deleted_at)
         decisions, _ = _replay(await _export(cluster, "alpha", 0, to_s))
         assert decisions == [decision for one in chain for decision in one.decisions]
+    late = chains[1][2:]
+    decisions, _ = _replay(await _export(cluster, "alpha", late[0].at_s, late[-1].at_s))
+    assert decisions == [decision for one in late for decision in one.decisions], "what was before is not read again"
     there = f"the first is {made[0].at_s}, the last {made[-1].at_s}"
     for from_s, to_s, bounds in ((5000, SECOND_MAX, "from 5000"), (0, 999, "to 999"), (10, 20, "from 10 to 20")):
         with pytest.raises(NothingToExportError, match=f"^no tick of alpha {bounds} is in the log; {there}$"):
